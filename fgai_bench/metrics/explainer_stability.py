@@ -1,18 +1,43 @@
 """Metrics of explanations of single nodes before and after an attack: overlap of top edges, correlation of ranks."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from fgai_bench.metrics.base import CORRELATION, FGAI, HIGHER_SHARE, NotApplicable, metric, repeated_and_unchanged
 from fgai_bench.metrics.inputs import finite_pair
-from fgai_bench.metrics.ranks import below_and_equal, group_spearman, shown
+from fgai_bench.metrics.ranks import differs, group_spearman, shown
 from fgai_bench.metrics.stability import destinations
 from fgai_bench.metrics.topk import largest_of_groups
 from fgai_bench.models.attention import Attention, align
 
 Pairs = Sequence[tuple[Attention, Attention]]
+
+
+class Explanations(list[tuple[Attention, Attention]]):
+    """Explanations of nodes before and after an attack, node by node; joined once, for all metrics."""
+
+    @cached_property
+    def joined(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the weights of aligned explanations, clean and attacked, and the node of each edge: three ``(M,)``."""
+        if not self:
+            raise NotApplicable("no explained node counts")
+        ends = torch.cat([mask.edge_index.flatten() for pair in self for mask in pair])
+        size = 1 + int(ends.max()) if ends.numel() else 1
+
+        def side_by_side(masks: Sequence[Attention]) -> Attention:
+            edges = [mask.edge_index + place * size for place, mask in enumerate(masks)]
+            return Attention(torch.cat(edges, dim=1), torch.cat([mask.weight for mask in masks]))
+
+        clean = side_by_side([pair[0] for pair in self])
+        aligned = align(clean, side_by_side([pair[1] for pair in self]))
+        return *finite_pair(*aligned, "scores"), destinations(clean) // size
+
+
+def _joined(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
+    return (pairs if isinstance(pairs, Explanations) else Explanations(pairs)).joined
 
 
 @metric(
@@ -52,22 +77,6 @@ def _names_an_edge(masks: Sequence[Attention]) -> Tensor:
     return torch.bincount(torch.repeat_interleave(sizes), (weight != 0).double(), minlength=len(masks)) > 0
 
 
-def _joined(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the weights of aligned explanations, clean and attacked, and the node of each edge: three ``(M,)``."""
-    if not pairs:
-        raise NotApplicable("no explained node counts")
-    ends = torch.cat([mask.edge_index.flatten() for pair in pairs for mask in pair])
-    size = 1 + int(ends.max()) if ends.numel() else 1
-
-    def side_by_side(masks: Sequence[Attention]) -> Attention:
-        edges = [mask.edge_index + place * size for place, mask in enumerate(masks)]
-        return Attention(torch.cat(edges, dim=1), torch.cat([mask.weight for mask in masks]))
-
-    clean = side_by_side([pair[0] for pair in pairs])
-    aligned = align(clean, side_by_side([pair[1] for pair in pairs]))
-    return *finite_pair(*aligned, "scores"), destinations(clean) // size
-
-
 @metric(
     "explainer_rank_correlation",
     inputs="explanations",
@@ -89,6 +98,5 @@ def explanation_rank_correlation(pairs: Pairs) -> float:
     """
     w, w_tilde, node = _joined(pairs)
     found, sizes = group_spearman(w, w_tilde, node), torch.bincount(node)
-    constant = [below_and_equal(values, node)[1] == sizes[node] for values in (w, w_tilde)]
-    silent = torch.bincount(node, (constant[0] & constant[1]).double()) > 0
+    silent = ~(differs(w, node) | differs(w_tilde, node))
     return float(found.masked_fill(silent, 1.0)[sizes > 0].mean())

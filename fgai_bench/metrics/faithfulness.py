@@ -16,7 +16,7 @@ from fgai_bench.metrics.base import (
     metric,
 )
 from fgai_bench.metrics.inputs import finite_pair
-from fgai_bench.metrics.ranks import group_spearman, ranks, shown, top_chance
+from fgai_bench.metrics.ranks import differs, extreme, group_spearman, ranks, shown, top_chance
 
 Pairs = Sequence[tuple[Tensor, Tensor]]
 BOTH = "both edges that matter and edges that do not"
@@ -91,7 +91,7 @@ def effect_largest(pairs: Pairs) -> float:
     0.3000...
     """
     _, effects, node = _joined(pairs)
-    return float(_extreme(effects, node, "amax")[torch.bincount(node) > 0].mean())
+    return float(extreme(effects, node, "amax")[torch.bincount(node) > 0].mean())
 
 
 def _joined(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
@@ -105,16 +105,12 @@ def _joined(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
     return scores, values, torch.repeat_interleave(sizes)
 
 
-def _extreme(values: Tensor, node: Tensor, which: str) -> Tensor:
-    return values.new_zeros(int(node.max()) + 1).scatter_reduce(0, node, values, which, include_self=False)
-
-
 def _differs(values: Tensor, node: Tensor, edges: str = "edges of different effect") -> Tensor:
     """Tell which nodes have edges of different values: ``(nodes,)`` boolean; raise if none has."""
-    differs = _extreme(values, node, "amax") > _extreme(values, node, "amin")
-    if not bool(differs.any()):
+    found = differs(values, node)
+    if not bool(found.any()):
         raise NotApplicable(f"no explained node has {edges}")
-    return differs
+    return found
 
 
 @metric(

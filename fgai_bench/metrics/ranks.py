@@ -56,6 +56,16 @@ def top_chance(values: Tensor, groups: Tensor, counts: Tensor) -> Tensor:
     return ((counts[groups] - above) / equal.double()).clamp(0, 1)
 
 
+def extreme(values: Tensor, groups: Tensor, which: str) -> Tensor:
+    """Return the largest (``amax``) or the smallest (``amin``) value of each group: ``(M,), (M,) -> (G,)``."""
+    return values.new_zeros(int(groups.max()) + 1).scatter_reduce(0, groups, values, which, include_self=False)
+
+
+def differs(values: Tensor, groups: Tensor) -> Tensor:
+    """Tell which groups have entries of different values: ``(M,), (M,) -> (G,)`` boolean."""
+    return extreme(values, groups, "amax") > extreme(values, groups, "amin")
+
+
 def group_spearman(a: Tensor, b: Tensor, groups: Tensor) -> Tensor:
     """Return Spearman's rank correlation within each group; 0 where a side is constant: three ``(M,) -> (G,)``."""
     sizes = torch.bincount(groups)

@@ -94,9 +94,9 @@ def align(att: Attention, att_tilde: Attention, common: bool = False) -> tuple[T
 
 def _coalesced(keys: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """Return distinct keys in the order of their first appearance, with the weights of equal keys added up."""
-    unique, inverse = torch.unique(keys, return_inverse=True)
-    if unique.numel() == keys.numel():
+    if bool((keys.sort().values.diff() != 0).all()):
         return keys, weight
+    unique, inverse = torch.unique(keys, return_inverse=True)
     first = torch.full_like(unique, keys.numel()).scatter_reduce_(
         0, inverse, torch.arange(keys.numel(), device=keys.device), "amin"
     )

@@ -25,6 +25,7 @@ from fgai_bench.explainers.computation_graph import field_of
 from fgai_bench.explainers.edge_effects import QUANTITIES, deletion_effects, drawn_pairs, outputs_by_removal, top_pairs
 from fgai_bench.explainers.gradient import part_of
 from fgai_bench.metrics import NotApplicable, edges_into
+from fgai_bench.metrics.explainer_stability import Explanations
 from fgai_bench.metrics.faithfulness import fidelity
 from fgai_bench.metrics.inputs import attention_of
 from fgai_bench.metrics.ranks import shown
@@ -153,14 +154,14 @@ def explain_offers(
     sound = clean.right & (clean.predicted == perturbed.predicted)  # (B,)
     reached = reached_or_all(problem, model, attacked)[nodes].tolist()
 
-    def pairs(before: EdgeScores, after: EdgeScores, graph: Data) -> list[tuple[Attention, Attention]]:
-        return list(zip(_explanations(before, problem.data), _explanations(after, graph), strict=True))
+    def pairs(before: EdgeScores, after: EdgeScores, graph: Data) -> Explanations:
+        return Explanations(zip(_explanations(before, problem.data), _explanations(after, graph), strict=True))
 
     def moved() -> tuple[Any, ...]:
         if not any(reached):
             raise NotApplicable("the attack reaches none of the explained nodes")
         both = zip(pairs(clean.scores, perturbed.scores, attacked), reached, strict=True)
-        return ([pair for pair, is_reached in both if is_reached],)
+        return (Explanations(pair for pair, is_reached in both if is_reached),)
 
     def unchanged() -> tuple[Any, ...]:
         if not steady.numel():
