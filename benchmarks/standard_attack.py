@@ -47,7 +47,7 @@ from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.models import AttentionModel, build_model
 from fgai_bench.models.base import frozen_eval
-from fgai_bench.run.plan import Trial
+from fgai_bench.run.plan import TEACHER, Trial
 from fgai_bench.suites import load_suite
 from fgai_bench.suites.overrides import with_settings
 from fgai_bench.tasks.node_classification import NodeProblem
@@ -158,7 +158,7 @@ def measured(name: str, threat_name: str, device: str, parts: set[str], further:
     seed = int(number)
     problem = prepared(dataset, seed, device)
     trained = trained_by(dataset, model, label, seed, device)
-    vanilla = trained_by(dataset, model, teacher_of(label), seed, device)
+    vanilla = trained_by(dataset, model, TEACHER.title, seed, device)
     threat = chosen_threat(threat_name, problem.data, problem.targets).threat
     row: dict[str, Any] = {"dataset": dataset, "model": model, "label": label, "seed": seed, "threat": threat_name}
     row["clean"] = problem.clean(trained).metrics["f1"]
@@ -207,17 +207,12 @@ def prepared(dataset: str, seed: int, device: str) -> NodeProblem:
     return NodeProblem.prepare(dataset, seed, device=device)
 
 
-def teacher_of(label: str) -> str:
-    """Return the label of the vanilla model with settings of the same kind."""
-    return "vanilla tuned" if LINES[label].tuned else "vanilla"
-
-
 @lru_cache(maxsize=8)
 def trained_by(dataset: str, model: str, label: str, seed: int, device: str) -> AttentionModel:
     """Train one row with its settings in the suite."""
     problem, line = prepared(dataset, seed, device), LINES[label]
     options, needs = Trial(SUITE, "node", dataset, model, line, seed).settings, DEFENSES.entry(line.name).tags
-    teacher = trained_by(dataset, model, teacher_of(label), seed, device) if "needs-teacher" in needs else None
+    teacher = trained_by(dataset, model, TEACHER.title, seed, device) if "needs-teacher" in needs else None
     defense = DEFENSES[line.name](**{**options["defense"], **line.options})
     sizes = problem.data.x.shape[1], problem.num_outputs
     made = build_model(model, *sizes, seed=seed, **{**SUITE.model, **options["model"]}).to(problem.targets.device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -138,25 +139,30 @@ class PortfolioSearch:
         copies = self.copies[number]
         if copies is None:
             return self._climbed_apart(members, steps)
-        losses = [objective_named(member.loss) for member in members]
+        order = sorted(range(number), key=lambda place: members[place].loss)  # those of one loss are computed at once
+        members = [members[place] for place in order]
+        losses = Counter(member.loss for member in members)
         scene = copies.scene(self.victim.data.edge_index, [member.attached for member in members], self.domain)
         reference = self.labelled()
 
         def objective(features: Tensor) -> tuple[Tensor, Tensor]:
             out = scene.output(features)
             logits = copies.victim.read(out).unflatten(0, (number, -1))  # (B, T, C)
-            values = [loss(part, out, reference) for loss, part in zip(losses, logits, strict=True)]
-            return torch.stack(values), self.score(logits.detach())
+
+            def raised(loss: str, some: Tensor) -> Tensor:
+                return torch.vmap(lambda one: objective_named(loss)(one, out, reference))(some)
+
+            values = map(raised, losses, logits.split([*losses.values()]))
+            return torch.cat([*values]), self.score(logits.detach())
 
         features, domain = torch.cat([member.features for member in members]), self.domain
         share = torch.tensor([[m.step] for m in members for _ in range(self.threat.nodes)], device=features.device)
         step, capturable = share * domain.width, self.victim.model.capturable(new_edges=False)
         top = ascend_long(objective, features, domain.low, domain.high, step, steps, capturable, number)
         self.count(top, steps * number)
-        return [
-            self.noted(replace(member, features=point, score=score))
-            for member, point, score in zip(members, top.point.chunk(number), top.score.tolist(), strict=True)
-        ]
+        ends = zip(members, top.point.chunk(number), top.score.tolist(), strict=True)
+        arrived = [replace(member, features=point, score=score) for member, point, score in ends]
+        return [self.noted(arrived[order.index(place)]) for place in range(number)]
 
     def _climbed_apart(self, members: Sequence[PortfolioMember], steps: int) -> list[PortfolioMember]:
         if self.embedded.is_cuda or not self.victim.model.capturable(new_edges=False):  # else a pass changes nothing

@@ -30,9 +30,9 @@ def search_on(model, threat=THREAT, data=DATA) -> PortfolioSearch:
 
 def members(search: PortfolioSearch, number: int) -> list[PortfolioMember]:
     draws = [PLACEMENTS["random"](search.victim, search.clean, search.threat, seed) for seed in range(number)]
-    losses = ("margin", "nll", "masked-nll")
+    losses = ("margin", "nll", "masked-nll", "logit-ratio", "soft-error", "margin")
     return [
-        PortfolioMember(attached, losses[index % 3], 0.1, near_the_middle(search, index))
+        PortfolioMember(attached, losses[index], 0.1, near_the_middle(search, index))
         for index, attached in enumerate(draws)
     ]
 
@@ -45,12 +45,12 @@ def test_candidates_side_by_side_climb_as_they_do_alone(name):
         model = build_model(name, FEATURES, CLASSES, seed=1)
     with frozen_eval(model):
         search = search_on(model)
-        some = members(search, 3)
-        some[1] = PortfolioMember(some[1].attached.clone(), "margin", 0.05, some[1].features)
+        some = members(search, 6)
+        some[1] = PortfolioMember(some[1].attached.clone(), "scaled-margin", 0.05, some[1].features)
         some[1].attached[0, 1] = -1
         alone = [search.climb(member, 4) for member in some]
-        search.copies[3] = Copies.of(search.victim, search.embedded, search.clean, 3)
-        assert search.copies[3] is not None
+        search.copies[6] = Copies.of(search.victim, search.embedded, search.clean, 6)
+        assert search.copies[6] is not None
         together = search.climb_all(some, 4)
     for one, other in zip(alone, together, strict=True):
         assert one.score == pytest.approx(other.score, abs=1e-6)
