@@ -128,7 +128,7 @@ def rows(asked: argparse.Namespace) -> None:
         seeds = SEEDS.get(model, 5) if asked.seeds is None else asked.seeds
         suite = changed(load_suite("node"), **kept, explained_datasets=[])
         grid = {"models": [model], "defenses": asked.defenses or DEFENSES, "seeds": seeds, "settings": settings}
-        fb.run(suite, asked.run, jobs=asked.jobs, assignments=epochs_of(asked), **grid, **where)
+        fb.run(suite, asked.run, jobs=asked.jobs, assignments=epochs_of(asked), retry_failed=True, **grid, **where)
     write_tables(asked, measures=measure_table, counts=measure_counts_table, agreement=agreement_table)
 
 
