@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fgai_bench.seeds import derive, generator, isolated_rng, uniform
+from fgai_bench.seeds import derive, generator, hashed, isolated_rng, uniform
 
 
 def test_purposes_and_seeds_have_streams_of_their_own() -> None:
@@ -70,6 +70,15 @@ def test_uniform_draws_are_those_of_splitmix() -> None:
     assert drawn.flatten().tolist() == [
         number / 2**64 // 2**-24 * 2**-24 for number in splitmix(derive(5, "attack"), 6)
     ]
+
+
+def test_draws_follow_from_the_number_alone() -> None:
+    numbers = torch.tensor([5, 1, 2**62, -1])
+    drawn = hashed(numbers, 5, "ties").tolist()
+    assert [number % 2**64 for number in drawn[:2]] == [splitmix(derive(5, "ties"), 5)[index] for index in (4, 0)]
+    assert drawn == [int(hashed(number.view(1), 5, "ties")) for number in numbers]
+    assert len(set(drawn)) == 4
+    assert hashed(numbers, 6, "ties").tolist() != drawn != hashed(numbers, 5, "effects").tolist()
 
 
 def test_uniform_draws_are_uniform_and_unrelated() -> None:

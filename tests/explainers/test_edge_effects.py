@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn import TransformerConv
 
-from fgai_bench.explainers import EXPLAINERS, edge_effects
+from fgai_bench.explainers import EXPLAINERS, EdgeScores, edge_effects
 from fgai_bench.explainers.computation_graph import field_of
 from fgai_bench.explainers.edge_effects import deletion_effects, drawn_pairs, outputs_by_removal, top_pairs
 from fgai_bench.models import AttentionModel, build_model, from_pyg
@@ -139,6 +139,29 @@ def test_removal_takes_the_top_edges_of_each_node() -> None:
             kept = ~torch.isin(torch.arange(data.edge_index.size(1)), gone)
             expected = model.propagate(embedded, data.edge_index[:, kept]).logits[node].softmax(0)
             assert torch.allclose(found[1, place], expected, atol=1e-6)
+
+
+def top_of(data: Data, nodes: Tensor, seed: int) -> dict[int, set[tuple[int, ...]]]:
+    """Return the ends of the two top edges of each node where all scores are equal."""
+    field = field_of(data.edge_index, data.x.shape[0], nodes, 2)
+    scores = EdgeScores.on(field, torch.ones(field.edges.numel()))
+    everything, two = torch.ones_like(field.owner).bool(), torch.full_like(nodes, 2)
+    top = top_pairs(data, scores, two, seed, everything)
+    return {
+        int(node): {tuple(data.edge_index[:, edge].tolist()) for edge in field.edges[top & (field.owner == place)]}
+        for place, node in enumerate(nodes)
+    }
+
+
+def test_which_of_equal_scores_come_first_depends_on_the_seed_alone() -> None:
+    data, shuffled = tiny_graph(), tiny_graph()
+    order = torch.randperm(data.edge_index.size(1), generator=torch.Generator().manual_seed(0))
+    shuffled.edge_index = data.edge_index[:, order]
+    found = top_of(data, NODES, 0)
+    assert all(len(edges) == 2 for edges in found.values())
+    assert found == top_of(shuffled, NODES, 0)
+    assert {7: found[7]} == top_of(data, torch.tensor([7]), 0)
+    assert len({str(top_of(data, NODES, seed)) for seed in range(5)}) > 1
 
 
 @pytest.mark.parametrize("kind", ["gat", "pyg"])
