@@ -13,6 +13,7 @@ from fgai_bench.fast.ordered_sums import sum_at
 from fgai_bench.metrics.base import NotApplicable
 from fgai_bench.metrics.f_slope import attention_over
 from fgai_bench.metrics.inputs import attention_of
+from fgai_bench.metrics.null_rankings import uniform_attention
 from fgai_bench.models import Attention
 from fgai_bench.models.base import AttentionModel
 from fgai_bench.models.kernels.segments import plain_attention
@@ -104,6 +105,22 @@ class AttentionRollout(GAtt):
     paper = "https://arxiv.org/abs/2005.00928"
     tags = ("attention",)
     residual = 0.5
+
+
+class UniformPaths(GAtt):
+    """The null of what follows paths: :class:`GAtt` of a uniform attention in every layer, whatever the model.
+
+    It knows how many paths lead from an edge to the node, and how many edges share each of them, but no attention.
+    """
+
+    summary = "null: GAtt of a uniform attention in every layer"
+    paper = ""
+    tags = ("null",)
+
+    def prepared(self, model: AttentionModel, data: Data, seed: int) -> Callable[[Field], Tensor]:
+        uniform = uniform_attention(data.edge_index, data.x.shape[0])
+        layers = [(uniform.of_graph().weight, _loops(uniform, data.x.shape[0]))] * model.hops
+        return lambda field: _along_paths(field, layers)
 
 
 def _loops(attention: Attention, num_nodes: int) -> Tensor:

@@ -24,5 +24,6 @@ EXPLAINERS.declare("gnn-explainer", "fgai_bench.explainers.gnn_explainer:GNNExpl
 EXPLAINERS.declare("pg-explainer", "fgai_bench.explainers.pg_explainer:PGExplainerMasks")
 EXPLAINERS.declare("random", "fgai_bench.explainers.nulls:RandomScores")
 EXPLAINERS.declare("uniform", "fgai_bench.explainers.nulls:UniformScores")
+EXPLAINERS.declare("uniform-paths", "fgai_bench.explainers.attention:UniformPaths")
 EXPLAINERS.declare("degree", "fgai_bench.explainers.nulls:DegreeScores")
 EXPLAINERS.declare("untrained", "fgai_bench.explainers.nulls:UntrainedAttention")

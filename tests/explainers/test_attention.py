@@ -109,6 +109,14 @@ class Anywhere(GAT):
     local = False
 
 
+def test_uniform_paths_are_those_of_a_random_walk() -> None:
+    """0 -> 1 -> 2 with self-loops: every step is taken with probability 1/2, and two of them see the node 2."""
+    data = tiny_graph()
+    data.edge_index, data.x = torch.tensor([[0, 1], [1, 2]]), data.x[:3]
+    found = EXPLAINERS["uniform-paths"]()(trained_model(), data, torch.tensor([2, 1]))
+    assert found.tolist() == [[0.25, 0.75], [0.5 + 0.25, 0.0]]
+
+
 @pytest.mark.parametrize("name", ["saliency", "integrated-gradients", "attention-gradient"])
 def test_gradients_on_cut_out_graphs_are_those_on_the_whole_graph(name: str) -> None:
     data, model = tiny_graph(), trained_model()
