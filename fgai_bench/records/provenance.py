@@ -37,7 +37,11 @@ REGISTRIES: dict[str, Registry[Any]] = {
 
 def environment(device: str = "cpu", threads: int = 1) -> dict[str, Any]:
     """Return what is the same for all steps of one process: program, versions, machine."""
-    return {**_program(), "device": _device_name(device), "threads": threads, "host": socket.gethostname()}
+    try:
+        name = _device_name(device)
+    except (RuntimeError, AssertionError):  # a GPU that does not answer: the step has failed, and says why
+        name = device
+    return {**_program(), "device": name, "threads": threads, "host": socket.gethostname()}
 
 
 def plugins_used(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:

@@ -212,6 +212,15 @@ def test_an_entry_that_the_worker_lacks_is_a_failure_with_its_cause(tiny: dict[s
     assert (result.status, result.reason[:45]) == ("failed", "RegistryError: unknown dataset 'csbm-of-mine'")
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU that answers")
+def test_a_step_on_a_gpu_that_does_not_answer_is_a_failure_with_its_cause(tiny: dict[str, Any]) -> None:
+    (step, *_) = planned({**tiny, "seeds": 1}, "cpu").steps.values()
+    result = execute({**step.config, "device": "cuda"}, {})
+    assert result.status == "failed"
+    assert "CUDA" in result.reason or "NVIDIA" in result.reason
+    assert result.environment["device"] == "cuda"
+
+
 def test_what_failed_is_tried_again_only_when_asked_for(deeds: list[str], tiny: dict[str, Any], tmp_path: Path) -> None:
     suite = {**tiny, "defenses": ["recovers", "vanilla"], "seeds": 1, "attacks": []}
     options: dict[str, Any] = {"executor": "inline", "device": "cpu", "plugins": deeds}
