@@ -110,7 +110,7 @@ class AttentionRollout(GAtt):
 class UniformPaths(GAtt):
     """The null of what follows paths: :class:`GAtt` of a uniform attention in every layer, whatever the model.
 
-    It knows how many paths lead from an edge to the node, and how many edges share each of them, but no attention.
+    It knows the paths from an edge to the node and the degrees along them, but no attention.
     """
 
     summary = "null: GAtt of a uniform attention in every layer"
