@@ -630,21 +630,6 @@ def stabler_attention(origin: str) -> Rows:
     return made
 
 
-@value
-def against_best_null(explainer: str, relation: str) -> str:
-    """Return in how many rows an explainer is above or below the best null on the clean graph, or all."""
-    rows = select("tables/explanations.csv", explainer=explainer, column="clean / above the best null")
-    return sides([shown_side(row) for row in rows if row["mean"]])[relation]
-
-
-@table
-def explainers_against_nulls() -> Rows:
-    """How many rows of every explainer are above and below the best null on the clean graph."""
-    rows = [row for row in select("tables/explanations.csv", column="clean / above the best null") if row["mean"]]
-    names = {row["explainer"]: row["explainer"] for row in rows}
-    return grid("rows against the best null", ("all", "above", "below"), names, against_best_null)
-
-
 @table
 def correctness() -> Rows:
     """Every explainer on two graphs: median rank correlation with the true effects, clean → worst."""
@@ -679,6 +664,38 @@ def known_edges() -> Rows:
 def measured_of(what: str, **wanted: str) -> list[Row]:
     """Return rows of the benchmark of covered edges."""
     return select(f"../benchmarks/measured/covered_edges_{what}.csv", **wanted)
+
+
+@value
+def explained_rows() -> str:
+    """Return how many rows of models are asked about their explanations."""
+    return str(max(int(row["rows"]) for row in measured_of("counts")))
+
+
+@value
+def against_null(explainer: str, null: str, measure: str, relation: str) -> str:
+    """Return in how many rows a measure, or the verdict of all, has an explainer above or below a null."""
+    (row,) = measured_of("counts", explainer=explainer, null=null, column=measure)
+    return row["text"].split(" / ")[("above", "below").index(relation)]
+
+
+@table
+def verdicts_by_null() -> Rows:
+    """In how many rows every explainer is above / below / not told from every null, by the majority of measures."""
+    return counts_by_null("explainer", column="verdict")
+
+
+@table
+def measures_by_null(explainer: str) -> Rows:
+    """In how many rows an explainer is above / below / not told from every null, measure by measure."""
+    return [row for row in counts_by_null("column", explainer=explainer) if row[0] != "verdict"]
+
+
+def counts_by_null(key: str, **wanted: str) -> Rows:
+    """Return the counts that are wanted, a column for every null."""
+    cells = {(row[key], row["null"]): row["text"] for row in measured_of("counts", **wanted)}
+    names, nulls = ({cell[place]: cell[place] for cell in cells} for place in (0, 1))
+    return grid("above / below / undecided", nulls, names, lambda name, null: cells[name, null])
 
 
 @value
