@@ -104,13 +104,12 @@ def score_by_gradients(rows: Sequence[Row]) -> Rows:
 
 
 def costs(rows: Sequence[Row]) -> Rows:
-    """Return gradients and seconds of ``worst``, medians by graph and model."""
-    table = [["graph", "model", "rows", "gradients", "seconds of one processor core", "seconds alone"]]
-    for graph, model in sorted({(row["dataset"], row["model"]) for row in rows}):
-        some = [row for row in rows if (row["dataset"], row["model"]) == (graph, model)]
-        cells = [[float(row[key]) for row in some if row[key]] for key in ("gradients", "processor_seconds", "seconds")]
-        shown = [f"{median(cell):,.{digits}f}" if cell else "-" for cell, digits in zip(cells, (0, 0, 1), strict=True)]
-        table.append([title(graph), title(model), str(len(some)), *shown])
+    """Return gradients and processor seconds of ``worst``, medians by model."""
+    table = [["model", "rows", "gradients", "seconds of one processor core"]]
+    for model in sorted({row["model"] for row in rows}):
+        some = [row for row in rows if row["model"] == model]
+        shown = [f"{median(float(row[key]) for row in some):,.0f}" for key in ("gradients", "processor_seconds")]
+        table.append([title(model), str(len(some)), *shown])
     return table
 
 

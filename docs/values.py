@@ -688,14 +688,14 @@ def verdicts_by_null() -> Rows:
 @table
 def measures_by_null(explainer: str) -> Rows:
     """In how many rows an explainer is above / below / not told from every null, measure by measure."""
-    return [row for row in counts_by_null("column", explainer=explainer) if row[0] != "verdict"]
+    return [row for row in counts_by_null("column", explainer=explainer) if row[0] not in ("verdict", "characterisation")]
 
 
 def counts_by_null(key: str, **wanted: str) -> Rows:
     """Return the counts that are wanted, a column for every null."""
     cells = {(row[key], row["null"]): row["text"] for row in measured_of("counts", **wanted)}
     names, nulls = ({cell[place]: cell[place] for cell in cells} for place in (0, 1))
-    return grid("above / below / undecided", nulls, names, lambda name, null: cells[name, null])
+    return grid("better / worse / undecided", nulls, names, lambda name, null: cells[name, null])
 
 
 @value
