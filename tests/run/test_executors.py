@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from fgai_bench.run.execute import execute
-from fgai_bench.run.executors.base import Job, WorkerSettings
+from fgai_bench.run.executors.base import Event, Job, WorkerSettings
 from fgai_bench.run.executors.processes import Processes
 from fgai_bench.run.executors.worker import free_circles
 from fgai_bench.run.resume import planned, run
@@ -290,6 +290,43 @@ def test_a_new_worker_gets_the_gpu_that_became_free(retired: str) -> None:
         after = gpu_of_each_worker()
     assert set(before) == set(after) == {"0", "1"}
     assert [gpu for gpu in after if after[gpu] != before[gpu]] == [retired]
+
+
+MEETS = """
+import os, time
+from pathlib import Path
+from fgai_bench.defenses import DEFENSES
+from fgai_bench.defenses.vanilla import Vanilla
+
+
+@DEFENSES.register("sociable", tags=("node",))
+class Sociable(Vanilla):
+    pass
+
+
+here = Path(__file__).parent
+(here / f"{os.getpid()}.up").touch()
+limit = time.monotonic() + 120
+while len(list(here.glob("*.up"))) < 2:
+    if time.monotonic() > limit:
+        raise RuntimeError("nobody came")
+    time.sleep(0.05)
+"""
+
+
+def test_workers_that_are_started_for_a_job_get_ready_side_by_side(tmp_path: Path) -> None:
+    plugin = tmp_path / "meets.py"
+    plugin.write_text(MEETS)
+    config = {"kind": "unheard-of", "device": "cpu", "threads": 1}
+    inputs = {"model": bytes(1_000_000)}  # more than a pipe holds before somebody reads
+    events: list[Event] = []
+    with closing(Processes(2, WorkerSettings(plugins=[str(plugin)]))) as executor:
+        for hash in "ab":
+            executor.submit(Job(hash, config, inputs))
+        while len(events) < 2:
+            events += executor.events(60)
+    assert {event.hash for event in events} == {"a", "b"}
+    assert {event.result.reason for event in events if event.result} == {"KeyError: 'unheard-of'"}
 
 
 def test_a_worker_that_dies_before_it_has_read_its_settings_fails_its_step_alone(

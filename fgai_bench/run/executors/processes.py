@@ -32,14 +32,18 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 @dataclass
 class _Worker:
-    """A worker process, the connection to it, its GPU, its current job and the last job that it was given."""
+    """A worker process, the connection to it, its GPU, its current job and the last job that it was given.
+
+    A job is sent when the worker is ready to read it. Before, the sender would wait for the imports of the worker, and
+    workers that are started one after the other would get ready one after the other.
+    """
 
     process: subprocess.Popen[bytes]
     connection: Connection[Any, Any]
     device: str = ""
     job: Job | None = None
     last: Job | None = None
-    began: bool = False  # the worker is up, its libraries are imported, and it runs the job
+    ready: bool = False  # its libraries and plugins are imported
     deadline: float = math.inf  # of the job, or of the start of the worker before it, by the monotonic clock
 
     def suits(self, job: Job) -> bool:
@@ -54,19 +58,25 @@ class _Worker:
         return self.last.alone and same and str(job.config.get("device")).startswith("cuda")
 
     def give(self, job: Job | None) -> None:
-        self.job, self.last, self.began = job, job or self.last, False
+        self.job, self.last = job, job or self.last
         self.deadline = time.monotonic() + START_LIMIT
+        if self.ready:
+            self.begin()
 
     def begin(self) -> None:
-        """Start the clock of the job."""
-        limit = self.job.time_limit if self.job else None
-        self.began, self.deadline = True, math.inf if limit is None else time.monotonic() + limit
+        """Send the job, if there is one, to the worker, which is ready for it, and start the clock of the job."""
+        self.ready = True
+        if self.job is not None:
+            limit = self.job.time_limit
+            self.deadline = math.inf if limit is None else time.monotonic() + limit
+            with contextlib.suppress(OSError):  # a worker that died while idle is reported by the next call of events()
+                self.connection.send(self.job)
 
     def overdue(self) -> Result | None:
         """Return the result of a job that has run longer than its time limit, or whose worker does not get ready."""
         if self.job is None or time.monotonic() <= self.deadline:
             return None
-        if not self.began:
+        if not self.ready:
             return Result("failed", f"its worker was not ready after {START_LIMIT:g} s")
         return Result("timeout", f"stopped after its time limit of {self.job.time_limit:g} s")
 
@@ -104,8 +114,6 @@ class Processes:
             self._retire(worker)
         worker = next((worker for worker in self._workers if worker.job is None), None) or self._start()
         worker.give(job)
-        with contextlib.suppress(OSError):  # a worker that died while idle is reported by the next call of events()
-            worker.connection.send(job)
 
     def events(self, timeout: float) -> list[Event]:
         ready = wait([worker.connection for worker in self._workers], timeout)
@@ -150,7 +158,7 @@ class Processes:
         try:
             while worker.connection.poll():
                 word, content = worker.connection.recv()
-                if word == "began":
+                if word == "ready":
                     worker.begin()
                     continue
                 events.append(content)

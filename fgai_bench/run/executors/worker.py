@@ -31,9 +31,9 @@ def serve() -> None:
     with contextlib.suppress(EOFError, OSError):  # the other side has closed the connection
         settings = connection.recv()
         broken = _prepare(settings)
+        connection.send(("ready", None))
         while True:
             job = connection.recv()
-            connection.send(("began", job.hash))
             event = Event(job.hash, result=broken) if broken else _run(job, settings, connection)
             connection.send(("event" if _can_go_on(job, event) else "last", event))
 
