@@ -688,7 +688,8 @@ def verdicts_by_null() -> Rows:
 @table
 def measures_by_null(explainer: str) -> Rows:
     """In how many rows an explainer is above / below / not told from every null, measure by measure."""
-    return [row for row in counts_by_null("column", explainer=explainer) if row[0] not in ("verdict", "characterisation")]
+    no_vote = ("characterisation", "verdict")
+    return [row for row in counts_by_null("column", explainer=explainer) if row[0] not in no_vote]
 
 
 def counts_by_null(key: str, **wanted: str) -> Rows:
