@@ -142,12 +142,12 @@ def short_title(name: str) -> str:
 
 
 def clean_to_worst(row: Row, score: str = "f1") -> str:
-    """Write ``clean → worst [interval]``, medians; bold ranks first, † is unreliable, ‡ has seeds in two groups."""
+    """Write ``clean → worst [interval]``, medians; bold ranks first, † is unreliable, § has seeds in two groups."""
     low, high = (float(row[f"{score}_{end}"]) for end in ("low", "high"))
     digits = 2 if number(low, 2) != number(high, 2) else 3
     text = f"{number(row[f'{score}_clean_median'])} → {number(row[f'{score}_median'])}"
     text += f" [{number(low, digits)}, {number(high, digits)}]" + ("†" if "unreliable" in row["flags"] else "")
-    text += "‡" if row["two_groups"] else ""
+    text += "§" if row["two_groups"] else ""
     return f"**{text}**" if row["rank"] == "1" else text
 
 

@@ -22,7 +22,7 @@ from fgai_bench.suites.schema import TUNED
 
 PUBLISHED_ATTACK = "injection"
 TASKS = {"node": "Node classification", "link": "Link prediction"}
-TWO_GROUPS = "‡"  # marks a score whose seeds fall into two groups
+TWO_GROUPS = "§"  # marks a score whose seeds fall into two groups
 UNDER = {PUBLISHED_ATTACK: "under the published attack", STANDARD: "at worst"}
 
 
@@ -50,7 +50,7 @@ class DefenseScore:
     def interval(self) -> str:
         """Return the 95 % interval of the attacked score, as in ``[.75, .84]``, and of how many seeds if not of all.
 
-        ‡ follows where the seeds fall into two groups.
+        § follows where the seeds fall into two groups.
         """
         measured, lacking = len(self.attacked.values), len(self.attacked.gaps)
         part = f"({measured} of {measured + lacking} seeds)" if measured and lacking else ""

@@ -90,8 +90,8 @@ def test_seeds_in_two_groups_are_marked_and_printed_as_their_median(bench: Any) 
             made.add("attack", scored, label=label, defense=label, attack_label="injection", seed=seed)
     results = Results.read(made.close())
     (answer,) = answers(results)
-    assert [stand.score for stand in answer.stands] == [".800 [.53, .93]", ".520 [.50, .93]‡"]
-    assert any(note.startswith("‡: the seeds fall into two groups") for note in notes([answer]))
+    assert [stand.score for stand in answer.stands] == [".800 [.53, .93]", ".520 [.50, .93]§"]
+    assert any(note.startswith("§: the seeds fall into two groups") for note in notes([answer]))
     found = {row["defense"]: row for row in rows(BOARDS[0], entries(BOARDS[0], results))}
     assert {name: found[name]["two_groups"] for name in scores} == {"ln": None, "at": "yes"}
     at = found["at"]
