@@ -17,8 +17,8 @@ from fgai_bench.attacks.injection import with_injected
 from fgai_bench.certificates.base import ROUNDING, Question
 from fgai_bench.data.extend import reached_nodes
 from fgai_bench.metrics import NotApplicable
-from fgai_bench.models.attention import edge_keys
-from fgai_bench.models.base import AttentionModel
+from fgai_bench.models.attention import Attention, align, edge_keys
+from fgai_bench.models.base import AttentionModel, Output
 from fgai_bench.models.pyg_wrapper import FromPyG
 from fgai_bench.seeds import generator
 
@@ -134,33 +134,52 @@ def _check_edges(layer: Any, used: Any, data: Data) -> None:
 
 
 def check_by_trial(question: Question, radius: int) -> None:
-    """Inject nodes, and raise :class:`NotApplicable` if an output changes beyond the radius.
+    """Inject nodes, and raise :class:`NotApplicable` if an output or an attention changes beyond the radius.
 
     A forward pass may mix nodes in ways that no module shows. A trial finds what it finds; it is no part of the proof.
-    Only the first new node has edges. Many nodes with large features move what is computed from all nodes. Features
-    that are not a number show the weakest influence of one node on another. A model of this package is spared them: its
-    radius is declared, and a product with a dense adjacency matrix carries NaN along weights of 0.
+    Many nodes with large features move what is computed from all nodes. All attach to one target, so that its degree
+    changes many times over: what depends on degrees shows by its size alone. Features that are not a number show the
+    weakest influence of other features. A model of this package is spared them: its radius is declared, and a product
+    with a dense adjacency matrix carries NaN along weights of 0.
     """
     model, data = question.model, question.data
     target, beyond = _telling_target(question, radius)
     nodes, many = data.x.shape[0], math.ceil(TRIAL_SHARE * data.x.shape[0])
-    ends = torch.tensor([[nodes, target], [target, nodes]], device=data.edge_index.device)
+    new = torch.arange(nodes, nodes + many, device=data.edge_index.device)
+    ends = torch.stack([new, torch.full_like(new, target)])
+    ends = torch.cat([ends, ends.flip(0)], dim=1)
     features = TRIAL_FEATURE * torch.randn(many, data.x.shape[1], generator=generator(0, "trial")).abs()
     features[1::3] *= -1  # both signs, but no mean of 0
-    before = question.output.logits[beyond]
-    size = before.abs().amax(1) if before.numel() else before.new_zeros(1)
     unproven = isinstance(model, FromPyG)
     for values in (features, torch.full_like(features, torch.nan))[: 1 + unproven]:
         attacked = with_injected(data, values.to(data.x), ends)
         try:
-            after = model(attacked).logits[:nodes][beyond]
+            after = model(attacked)
         except ValueError as error:
             raise NotApplicable(f"a trial injection fails: {error}") from error
-        # Rounding is relative to a typical output, lest one large output hides changes elsewhere.
-        if not torch.allclose(before, after, rtol=ROUNDING, atol=ROUNDING * float(size.median())):
-            raise NotApplicable(
-                f"a trial injection changed outputs more than {radius} hops beyond the nodes it attached to"
-            )
+        for name, pair in _both(question.output, after, beyond).items():
+            if _differ(*pair):
+                raise NotApplicable(
+                    f"a trial injection changed {name} more than {radius} hops beyond the nodes it attached to"
+                )
+
+
+def _both(clean: Output, attacked: Output, nodes: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+    """Return the outputs of some of the clean nodes, and the attention into these, without and with an injection."""
+    both = {"outputs": (clean.logits[nodes], attacked.logits[: nodes.numel()][nodes])}
+    if clean.attention is not None and attacked.attention is not None:
+        of_graph = clean.attention.of_graph()
+        into = nodes[of_graph.edge_index[1]]
+        wanted = Attention(of_graph.edge_index[:, into], of_graph.weight[into])
+        both["attention"] = align(wanted, attacked.attention)
+    return both
+
+
+def _differ(before: Tensor, after: Tensor) -> bool:
+    """Tell whether more than rounding has changed; relative to a typical row, lest a large one hides the others."""
+    size = before.abs().flatten(1).amax(1) if before.dim() > 1 else before.abs()
+    typical = float(size.median()) if size.numel() else 0.0
+    return not torch.allclose(before, after, rtol=ROUNDING, atol=ROUNDING * typical)
 
 
 def _telling_target(question: Question, radius: int) -> tuple[int, Tensor]:

@@ -25,6 +25,7 @@ from torch_geometric.nn import (
 )
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.nn.models import Polynormer, SGFormer
+from torch_geometric.utils import degree, to_undirected
 
 import fgai_bench as fb
 from fgai_bench.attacks import ThreatModel
@@ -205,6 +206,33 @@ def test_a_large_output_elsewhere_hides_no_change(ring: Data) -> None:
 
     with pytest.raises(NotApplicable, match="a trial injection changed outputs"):
         fb.certify(Hides().eval(), ring, ThreatModel(nodes=1, edges_per_node=1), certificate="reach")
+
+
+def test_degrees_show_in_a_dense_graph_too() -> None:
+    """One new edge among forty changes a degree by so little that it would pass for rounding."""
+    drawn = torch.Generator().manual_seed(0)
+    edges = to_undirected(torch.randint(0, NODES, (2, 20 * NODES), generator=drawn))
+    data = Data(x=torch.randn(NODES, WIDE, generator=drawn), edge_index=edges[:, edges[0] != edges[1]])
+    data.y, data.test_mask = torch.zeros(NODES, dtype=torch.long), torch.ones(NODES, dtype=torch.bool)
+
+    class Normalised(Two):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            scale = degree(edge_index[1], x.shape[0]).clamp(min=1).rsqrt()[:, None]
+            return scale * self.last((scale * self.first(scale * x, edge_index)).relu(), edge_index)
+
+    with pytest.raises(NotApplicable, match=TRIAL):
+        fb.certify(Normalised(GraphConv).eval(), data, ThreatModel(nodes=20, edges_per_node=1), certificate="reach")
+
+
+def test_an_attention_that_looks_at_all_nodes_has_no_floor_though_the_outputs_do_not(ring: Data) -> None:
+    class MarksGlobal(Two):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            score = x[:, 0] - x[:, 0].mean()
+            fb.mark_attention(edge_index, score[edge_index[0]].sigmoid())
+            return self.last(x, edge_index)
+
+    with pytest.raises(NotApplicable, match="a trial injection changed attention more than 0 hops beyond"):
+        fb.certify(MarksGlobal(SAGEConv).eval(), ring, ThreatModel(nodes=1, edges_per_node=1), certificate="reach")
 
 
 def test_an_aggregation_is_known_only_inside_a_layer() -> None:
