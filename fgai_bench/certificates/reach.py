@@ -27,8 +27,8 @@ all nodes. A changed feature changes ``h_0`` itself: one hop more than a new in-
 
 **What it does not cover.** Statistics over all nodes in evaluation mode, encodings of the whole graph, a low-rank copy
 of it, modules that are not known: there the certificate is not applicable and says why. It is also tried: nodes are
-injected twice, and no floor is given if an output or an attention changes beyond the radius. What a network's own ``forward`` does
-between its modules is known by these trials alone.
+injected twice, and no floor is given if an output or an attention changes beyond the radius. What a network's own
+``forward`` does between its modules is known by these trials alone.
 """
 
 from collections.abc import Callable
