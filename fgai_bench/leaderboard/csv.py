@@ -144,13 +144,13 @@ def for_people(board: Board, full: Sequence[Row]) -> list[list[Any]]:
         return row["trust"] == REPORTED, *where, row["attack"], row["rank"] or math.inf, score
 
     shown.sort(key=order)
-    names = {"rank": [row["rank"] for row in shown]}
-    for name, key in {"suite": "suite", "graph": "dataset", "model": "model"}.items():
-        names[name] = [row[key] for row in shown]
-    names["defense"] = [row["defense"].removesuffix(TUNED).removesuffix(RELEASED) for row in shown]
-    names |= {title: [write(row) for row in shown] for title, write in _columns(board).items()}
-    names |= {"seeds, settings, flags": [_remarks(row) for row in shown], "row": [row["row"] for row in shown]}
-    return [list(names), *map(list, zip(*names.values(), strict=True))]
+    columns = _columns(board)
+    lines = [["rank", "suite", "graph", "model", "defense", *columns, "seeds, settings, flags", "row"]]
+    for row in shown:
+        names = (row["suite"], row["dataset"], row["model"], row["defense"].removesuffix(TUNED).removesuffix(RELEASED))
+        values = (write(row) for write in columns.values())
+        lines.append([row["rank"], *names, *values, _remarks(row), row["row"]])
+    return lines
 
 
 def _block(row: Row) -> tuple[str, ...]:
@@ -221,7 +221,7 @@ def write_leaderboards(results: Results, folder: Path) -> list[Path]:
     """Write the files of one run; a board without rows is a file with a header, unless it is optional."""
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
-        return write_boards(folder, {board: entries(board, results) for board in BOARDS})
+        return write_boards(folder, results)
 
 
 @contextmanager
@@ -235,12 +235,12 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def write_boards(folder: Path, boards: Mapping[Board, Sequence[BoardRow]], prefix: str = "") -> list[Path]:
+def write_boards(folder: Path, results: Results, prefix: str = "") -> list[Path]:
     """Replace the files of boards and their checksums; hold the lock of the folder around this."""
     texts = {
         f"{prefix}{board.name}{ending}.csv": text
-        for board, listed in boards.items()
-        if listed or not board.optional
+        for board in BOARDS
+        if (listed := entries(board, results)) or not board.optional
         for ending, text in to_csv(board, listed).items()
     }
     paths = write_files(folder, texts)
