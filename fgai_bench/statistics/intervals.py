@@ -53,13 +53,13 @@ def std(values: Sequence[float]) -> float:
     return math.sqrt(math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1))
 
 
-def paired(left: Mapping[int, float], right: Mapping[int, float]) -> tuple[float, ...]:
-    """Return ``left - right`` for the seeds that both have, in order of the seeds.
+def paired(left: Mapping[int, float], right: Mapping[int, float]) -> dict[int, float]:
+    """Return ``left - right`` by seed for the seeds that both have, in order of the seeds.
 
     >>> paired({0: 3.0, 1: 5.0}, {1: 1.0, 0: 1.0, 2: 9.0})
-    (2.0, 4.0)
+    {0: 2.0, 1: 4.0}
     """
-    return tuple(left[seed] - right[seed] for seed in sorted(left.keys() & right.keys()))
+    return {seed: left[seed] - right[seed] for seed in sorted(left.keys() & right.keys())}
 
 
 @cache
@@ -268,7 +268,7 @@ class Comparison:
         """
         shared = sorted(left.keys() & right.keys())
         mine, other = on_scale([{seed: row[seed] for seed in shared} for row in (left, right)], scale)
-        return cls(paired(mine, other), scale, centre(list(other.values())))
+        return cls(tuple(paired(mine, other).values()), scale, centre(list(other.values())))
 
     @cached_property
     def bounds_on_scale(self) -> tuple[float, float] | None:

@@ -68,7 +68,7 @@ def _ranked(key: Hashable, cells: Mapping[Hashable, Cell], sign: int, unranked: 
     values = on_scale([row.values for row in cells.values()], scale_of(cells[key].metric))
     scaled = dict(zip(cells, values, strict=True))
     lead = {
-        rival: tuple(sign * difference for difference in paired(scaled[key], scaled[rival]))
+        rival: tuple(sign * difference for difference in paired(scaled[key], scaled[rival]).values())
         for rival in cells
         if rival != key
     }

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fgai_bench.report.tables.build import Shown, Table, TableRow, no_value, notes, show, source
 from fgai_bench.report.tables.specs import Column
 from fgai_bench.statistics.cells import Cell, cell
+from fgai_bench.statistics.intervals import paired
 from fgai_bench.statistics.labels import ordered, title
 from fgai_bench.statistics.results import Place, Results
 
@@ -72,10 +73,8 @@ def difference(row: Cell, other: Cell) -> Cell:
     >>> difference(Cell(None, "f1", {0: 0.75, 1: 0.5}), Cell(None, "f1", {0: 0.5})).values
     {0: 0.25}
     """
-    shared = sorted(row.values.keys() & other.values.keys())
     gaps = {gap.seed: gap for gap in (*other.gaps, *row.gaps)}
-    values = {seed: row.values[seed] - other.values[seed] for seed in shared}
-    return Cell(None, row.metric, values, tuple(gaps.values()))
+    return Cell(None, row.metric, paired(row.values, other.values), tuple(gaps.values()))
 
 
 def budget_table(results: Results) -> Table | None:
