@@ -130,11 +130,10 @@ def _latex_head(table: Table, i: int, depth: int) -> str:
     text = escape(table.rows[i].heads[depth])
     if depth >= table.merged or len(table.heads) == 1:
         return text
-    path = table.rows[i].heads[: depth + 1]
-    same = [row.heads[: depth + 1] == path for row in table.rows]
-    run = len(list(itertools.takewhile(bool, same[i:])))
-    if i and same[i - 1]:
+    paths = [row.heads[: depth + 1] for row in table.rows]
+    if i and paths[i - 1] == paths[i]:
         return ""
+    run = len(list(itertools.takewhile(paths[i].__eq__, paths[i:])))
     return f"\\multirow{{{run}}}{{*}}{{\\textbf{{{text}}}}}"
 
 
