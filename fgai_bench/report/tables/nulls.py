@@ -13,10 +13,9 @@ from fgai_bench.report.tables.build import (
     Table,
     TableRow,
     in_paper_order,
-    notes,
     show,
     show_difference,
-    source,
+    sourced,
 )
 from fgai_bench.report.tables.specs import G_JSD, Column
 from fgai_bench.statistics.cells import UNEQUAL, Cell, cell, null_of, scale_of
@@ -109,9 +108,9 @@ def _table(
 ) -> Table | None:
     if not rows:
         return None
-    told = f"{caption} {MARKED} {source(results, next(iter(rows)).suite, cells)}"
     filled = tuple(
         TableRow((title(place.dataset), title(place.model), title(place.label)), tuple(shown))
         for place, shown in rows.items()
     )
-    return Table(name, told, ("Dataset", "Model", "Method"), tuple(columns), filled, notes(cells, ()), 2)
+    table = Table(name, f"{caption} {MARKED}", ("Dataset", "Model", "Method"), tuple(columns), filled, merged=2)
+    return sourced(table, results, next(iter(rows)).suite, cells)
