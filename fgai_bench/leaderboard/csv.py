@@ -42,6 +42,7 @@ from fgai_bench.suites.schema import RELEASED, TUNED
 
 SUMS, FULL = "leaderboards.sha256", "_full"
 NOT_MEASURED = "not measured"
+BEATS_UNIFORM = {-1: "yes", 1: "no", 0: "open", None: None}  # by the side of the divergence: less is better
 Row = dict[str, Any]
 
 
@@ -76,7 +77,7 @@ def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mappin
     row |= {"settings": settings, "trials": entry.trials or None}
     row |= {("rank" if name == board.score else f"rank_{name}"): place.rank for name, place in standing.items()}
     if board.nulls:
-        row["beats_uniform"] = _beats_uniform(entry.cell("g_jsd"))
+        row["beats_uniform"] = BEATS_UNIFORM[entry.cell("g_jsd").side_of_null]
     row["two_groups"] = "yes" if cell.in_two_groups else None
     for metric in columns:
         cell = entry.cell(metric)
@@ -102,13 +103,6 @@ def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mappin
 
 def _named(start: str, endings: Iterable[str], values: Iterable[Any]) -> Row:
     return {start + ending: value for ending, value in zip(endings, values, strict=True)}
-
-
-def _beats_uniform(cell: Cell) -> str | None:
-    relative = cell.relative
-    if relative is None or relative.bounds_on_scale is None:
-        return None
-    return {-1: "yes", 1: "no", 0: "open"}[relative.side]  # less divergence is better
 
 
 def _relative(cell: Cell) -> tuple[float, float, float]:

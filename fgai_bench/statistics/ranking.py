@@ -85,9 +85,8 @@ def _ranked(key: Hashable, cells: Mapping[Hashable, Cell], sign: int, unranked: 
 
 def _beats_null(row: Cell, sign: int) -> bool | None:
     """Tell whether the difference from the uniform attention is shown to be for the better."""
-    if row.relative is None or row.relative.bounds_on_scale is None:
-        return None
-    return row.relative.side == sign
+    side = row.side_of_null
+    return None if side is None else side == sign
 
 
 def _rivals(cells: Mapping[Hashable, Cell]) -> list[Hashable]:
