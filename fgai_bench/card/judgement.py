@@ -184,13 +184,12 @@ class Judgement:
         return CardRow("prediction", self.measured.score, attack, *interval, *about)
 
     def _stability_rows(self) -> list[CardRow]:
-        known = [(o.name, o.stability) for o in self.measured.outcomes.values() if o.stability]
-        nulls = [float(np.mean([values.mean() for values in stability.null])) for _, stability in known]
-        change = [
-            _mean("attention_change", name, stability.divergence, null, (0.0, float(np.log(2))))
-            for (name, stability), null in zip(known, nulls, strict=True)
-        ]
-        kept = [_mean("attention_top_half_kept", name, stability.overlap, 1.0, (0.0, 1.0)) for name, stability in known]
+        change, kept = [], []
+        for name, outcome in self.measured.outcomes.items():
+            if stability := outcome.stability:
+                null = float(np.mean([values.mean() for values in stability.null]))
+                change.append(_mean("attention_change", name, stability.divergence, null, (0.0, float(np.log(2)))))
+                kept.append(_mean("attention_top_half_kept", name, stability.overlap, 1.0, (0.0, 1.0)))
         return [*change, *kept]
 
     def _explanation_rows(self) -> list[CardRow]:

@@ -35,6 +35,7 @@ def fragment(card: Judgement) -> str:
     """Return the card as HTML that can stand inside another page; its picture is part of it."""
     first, second = headline(card)
     shown = base64.b64encode(picture(card)).decode()
+    table = card.frame.drop(columns="part").replace({"quantity": QUANTITIES})
     alarms = "".join(f"<li>{escape(alarm)}</li>" for alarm in card.alarms)
     notes = "".join(f"<li>{escape(note)}</li>" for note in (*card.all_notes, cost(card)))
     return (
@@ -43,14 +44,9 @@ def fragment(card: Judgement) -> str:
         f"<p class='answer'>{escape(first)}<br>{escape(second)}</p><p>{escape(proof(card))}</p>"
         + (f"<div class='alarms'><p>Alarms</p><ul>{alarms}</ul></div>" if alarms else "")
         + f"<img alt='{escape(first, quote=True)}' src='data:image/png;base64,{shown}'>"
-        + _table(card)
+        + table.to_html(index=False, border=0, float_format=number, na_rep="")
         + f"<p>Notes</p><ul>{notes}</ul></div>"
     )
-
-
-def _table(card: Judgement) -> str:
-    shown = card.frame.drop(columns="part").replace({"quantity": QUANTITIES})
-    return shown.to_html(index=False, border=0, float_format=number, na_rep="")
 
 
 def write(card: Judgement, folder: Path) -> Path:

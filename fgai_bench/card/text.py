@@ -98,17 +98,9 @@ def proof(card: Judgement) -> str:
 def text(card: Judgement) -> str:
     """Return the card as lines of plain text."""
     first, second = headline(card)
-    lines = [
-        card.title,
-        f"Attacker: {card.chosen.sentence}",
-        "",
-        first,
-        proof(card),
-        *_table(card, "prediction"),
-        "",
-        second,
-    ]
-    lines += _table(card, "explanation")
+    lines = [card.title, f"Attacker: {card.chosen.sentence}"]
+    lines += ["", first, proof(card), *_table(card, "prediction")]
+    lines += ["", second, *_table(card, "explanation")]
     if card.alarms:
         lines += ["", "Alarms", *(f"  ! {alarm}" for alarm in card.alarms)]
     return "\n".join([*lines, "", "Notes", *(f"  - {note}" for note in (*card.all_notes, cost(card)))])

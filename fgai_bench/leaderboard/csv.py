@@ -42,6 +42,7 @@ from fgai_bench.suites.schema import RELEASED, TUNED
 
 SUMS, FULL = "leaderboards.sha256", "_full"
 NOT_MEASURED = "not measured"
+BEATS_UNIFORM = {-1: "yes", 1: "no", 0: "open", None: None}  # by the side of the divergence: less is better
 Row = dict[str, Any]
 
 
@@ -76,7 +77,7 @@ def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mappin
     row |= {"settings": settings, "trials": entry.trials or None}
     row |= {("rank" if name == board.score else f"rank_{name}"): place.rank for name, place in standing.items()}
     if board.nulls:
-        row["beats_uniform"] = _beats_uniform(entry.cell("g_jsd"))
+        row["beats_uniform"] = BEATS_UNIFORM[entry.cell("g_jsd").side_of_null]
     row["two_groups"] = "yes" if cell.in_two_groups else None
     for metric in columns:
         cell = entry.cell(metric)
@@ -102,13 +103,6 @@ def _row(board: Board, columns: Sequence[str], entry: BoardRow, standing: Mappin
 
 def _named(start: str, endings: Iterable[str], values: Iterable[Any]) -> Row:
     return {start + ending: value for ending, value in zip(endings, values, strict=True)}
-
-
-def _beats_uniform(cell: Cell) -> str | None:
-    relative = cell.relative
-    if relative is None or relative.bounds_on_scale is None:
-        return None
-    return {-1: "yes", 1: "no", 0: "open"}[relative.side]  # less divergence is better
 
 
 def _relative(cell: Cell) -> tuple[float, float, float]:
@@ -144,13 +138,13 @@ def for_people(board: Board, full: Sequence[Row]) -> list[list[Any]]:
         return row["trust"] == REPORTED, *where, row["attack"], row["rank"] or math.inf, score
 
     shown.sort(key=order)
-    names = {"rank": [row["rank"] for row in shown]}
-    for name, key in {"suite": "suite", "graph": "dataset", "model": "model"}.items():
-        names[name] = [row[key] for row in shown]
-    names["defense"] = [row["defense"].removesuffix(TUNED).removesuffix(RELEASED) for row in shown]
-    names |= {title: [write(row) for row in shown] for title, write in _columns(board).items()}
-    names |= {"seeds, settings, flags": [_remarks(row) for row in shown], "row": [row["row"] for row in shown]}
-    return [list(names), *map(list, zip(*names.values(), strict=True))]
+    columns = _columns(board)
+    lines = [["rank", "suite", "graph", "model", "defense", *columns, "seeds, settings, flags", "row"]]
+    for row in shown:
+        names = (row["suite"], row["dataset"], row["model"], row["defense"].removesuffix(TUNED).removesuffix(RELEASED))
+        values = (write(row) for write in columns.values())
+        lines.append([row["rank"], *names, *values, _remarks(row), row["row"]])
+    return lines
 
 
 def _block(row: Row) -> tuple[str, ...]:
@@ -221,7 +215,7 @@ def write_leaderboards(results: Results, folder: Path) -> list[Path]:
     """Write the files of one run; a board without rows is a file with a header, unless it is optional."""
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
-        return write_boards(folder, {board: entries(board, results) for board in BOARDS})
+        return write_boards(folder, results)
 
 
 @contextmanager
@@ -235,12 +229,12 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def write_boards(folder: Path, boards: Mapping[Board, Sequence[BoardRow]], prefix: str = "") -> list[Path]:
+def write_boards(folder: Path, results: Results, prefix: str = "") -> list[Path]:
     """Replace the files of boards and their checksums; hold the lock of the folder around this."""
     texts = {
         f"{prefix}{board.name}{ending}.csv": text
-        for board, listed in boards.items()
-        if listed or not board.optional
+        for board in BOARDS
+        if (listed := entries(board, results)) or not board.optional
         for ending, text in to_csv(board, listed).items()
     }
     paths = write_files(folder, texts)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from fgai_bench.leaderboard.csv import locked, write_boards
-from fgai_bench.leaderboard.rows import BOARDS, entries
+from fgai_bench.leaderboard.rows import BOARDS
 from fgai_bench.leaderboard.trust import Known, Trust, judged
 from fgai_bench.records.export import export, replace_folder
 from fgai_bench.records.export_format import PACKS
@@ -56,8 +56,7 @@ def add(
         with locked(target):
             with replace_folder(target / RECORDS) as new:
                 _export(target / RECORDS, Path(run), new, trust, data_root, say)
-            results = Results.read(target / RECORDS)
-            return write_boards(target, {board: entries(board, results) for board in BOARDS}, prefix)
+            return write_boards(target, Results.read(target / RECORDS), prefix)
     except BaseException:
         if made:  # what is refused leaves no folder behind
             with suppress(OSError):

@@ -172,6 +172,9 @@ def _entry(results: Results, place: Place, attacked: Mapping[int, Measurement], 
     told = [right] if right and any(step.trust == REPORTED for step in explained.values()) else []
     own = [name for name in results.own_metrics if any(name in step.values for step in attacked.values())]
     told += own if any(step.trust for step in attacked.values()) else []
+    flags = [flag for step in seeds.values() for flag in step.flags]
+    flags += [UNCHECKED] if REPORTED in trust else []
+    flags += [TOLD.format(name=name) for name in told]
     return BoardRow(
         BoardKey(place.suite, place.task, place.dataset, place.model, place.label, place.attack),
         {
@@ -180,13 +183,7 @@ def _entry(results: Results, place: Place, attacked: Mapping[int, Measurement], 
             for seed in sorted(ok)
         },
         tuple(Gap(seed, step.status, step.reason) for seed, step in seeds.items() if seed not in ok),
-        tuple(
-            dict.fromkeys(
-                [flag for step in seeds.values() for flag in step.flags]
-                + ([UNCHECKED] if REPORTED in trust else [])
-                + [TOLD.format(name=name) for name in told]
-            )
-        ),
+        tuple(dict.fromkeys(flags)),
         {seed: (step.threat, step.ledger) for seed, step in sorted(attacked.items()) if step.status == "ok"},
         (results.identity,),
         tuple(dict.fromkeys(_program(step) for step in ok.values())),

@@ -6,7 +6,7 @@ Come here for what a report says first: the page, ``index.md`` and the command l
 
 import json
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from fgai_bench.escaping import markdown, markdown_cell
@@ -128,35 +128,30 @@ def _answers_of(board: Board, results: Results) -> list[Answer]:
         if key[0] not in SIDE_SUITES or all(suite in SIDE_SUITES for suite, *_ in blocks):
             chosen.setdefault((key[2], key[3]), blocks[key])
     datasets, models = (ordered(key[i] for key in chosen) for i in (0, 1))
+
+    def stand(row: BoardRow) -> DefenseScore:
+        return DefenseScore(
+            row.key.defense,
+            row.cell(f"{board.score}_clean"),
+            row.cell(board.score),
+            standing.get(row.key, Standing()),
+            results.replaces_model(row.key.defense),
+            stability.get(row.key, Standing()).beats_null,
+        )
+
     return [
-        _answer(board, chosen[dataset, model], standing, stability, results)
+        _answer(board, chosen[dataset, model], stand)
         for model in models
         for dataset in datasets
         if (dataset, model) in chosen
     ]
 
 
-def _answer(
-    board: Board,
-    rows: Sequence[BoardRow],
-    standing: Mapping[Hashable, Standing],
-    stability: Mapping[Hashable, Standing],
-    results: Results,
-) -> Answer:
+def _answer(board: Board, rows: Sequence[BoardRow], stand: Callable[[BoardRow], DefenseScore]) -> Answer:
     attacks = [row.key.attack for row in rows]
     attack = next((name for name in (STANDARD, PUBLISHED_ATTACK) if name in attacks), attacks[0])
     own = {row.key.defense: row for row in rows if row.key.attack == attack}
-    stands = tuple(
-        DefenseScore(
-            label,
-            own[label].cell(f"{board.score}_clean"),
-            own[label].cell(board.score),
-            standing.get(own[label].key, Standing()),
-            results.replaces_model(label),
-            stability.get(own[label].key, Standing()).beats_null,
-        )
-        for label in _ranking_first(own)
-    )
+    stands = tuple(stand(own[label]) for label in _ranking_first(own))
     suite, task, dataset, model = rows[0].key[:4]
     return Answer(suite, task, dataset, model, attack, board.score, stands)
 

@@ -252,7 +252,7 @@ def _only(claim: Claim, *cells: Cell) -> Evidence:
     """Return whether one defense alone explains: its F+ falls faster than its F-, and F- does not rise."""
     explains, fails = [], []
     for pos, neg in zip(cells[::2], cells[1::2], strict=True):
-        lead, falling = paired(neg.values, pos.values), [-slope for slope in neg.values.values()]
+        lead, falling = [*paired(neg.values, pos.values).values()], [-slope for slope in neg.values.values()]
         explains.append(max(p_above(lead), p_above(falling)))
         fails.append(min(1.0, 2 * min(p_above([-d for d in lead]), p_above([-slope for slope in falling]))))
     labels = zip((claim.left.defense, *claim.rivals), explains, strict=True)

@@ -160,16 +160,14 @@ HEADINGS = ("table", "dataset", "model", "defense", "metric", "published", "ours
 
 def lines(comparison: Iterable[Compared]) -> list[list[str]]:
     """Return the numbers that both sides have something for, as texts under ``HEADINGS``."""
-    return [_line(pair) for pair in comparison if pair.tested]
-
-
-def _line(pair: Compared) -> list[str]:
-    number, ours = pair.number, pair.measured
-    mine = short_text(ours.mean, ours.std) if ours.values else STATUS[ours.status]
-    theirs = short_text(number.mean, number.std) if number.status == "ok" else STATUS.get(number.status, "--")
-    difference = short_text(pair.difference)
-    names = [number.table, title(number.dataset), title(number.model), title(number.label), number.metric]
-    return [*names, theirs, mine, difference, spreads_text(pair.spreads), pair.result]
+    texts = []
+    for pair in (pair for pair in comparison if pair.tested):
+        number, ours = pair.number, pair.measured
+        mine = short_text(ours.mean, ours.std) if ours.values else STATUS[ours.status]
+        theirs = short_text(number.mean, number.std) if number.status == "ok" else STATUS.get(number.status, "--")
+        names = [number.table, title(number.dataset), title(number.model), title(number.label), number.metric]
+        texts.append([*names, theirs, mine, short_text(pair.difference), spreads_text(pair.spreads), pair.result])
+    return texts
 
 
 def spreads_text(spreads: float) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.metrics import METRICS
 from fgai_bench.statistics.cells import Cell, cell, scale_of
-from fgai_bench.statistics.intervals import Comparison, mean
+from fgai_bench.statistics.intervals import Comparison, mean, paired
 from fgai_bench.statistics.labels import CORRECTNESS, PAPERS_CHOICE, ordered
 from fgai_bench.statistics.numbers import as_csv
 from fgai_bench.statistics.results import Place, Results
@@ -268,10 +268,6 @@ def _rightness(results: Results, group: Explained, defense: str) -> Rightness | 
     if against(kept, kept_by_vanilla).side <= 0 or against(mine, vanilla).bounds is None:
         return None
     own, theirs = both("uniform", group.null_metric(PAPERS_CHOICE))
-    beyond = Comparison.of(_minus(mine.values, own.values), _minus(vanilla.values, theirs.values), "identity")
+    beyond = Comparison.of(paired(mine.values, own.values), paired(vanilla.values, theirs.values), "identity")
     names = (group.origin, group.dataset, group.model, defense, group.attack, group.measure)
     return Rightness(*names, kept.mean, kept_by_vanilla.mean, against(mine, vanilla), beyond)
-
-
-def _minus(left: Mapping[int, float], right: Mapping[int, float]) -> dict[int, float]:
-    return {seed: left[seed] - right[seed] for seed in left.keys() & right.keys()}

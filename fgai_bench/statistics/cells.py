@@ -92,6 +92,12 @@ class Cell:
         return Comparison.of(self.values, self.null, scale_of(self.metric)) if self.null and self.values else None
 
     @property
+    def side_of_null(self) -> int | None:
+        """Return 1, -1 or 0 where it is above, below or not told from a uniform attention; None without an interval."""
+        relative = self.relative
+        return relative.side if relative and relative.bounds_on_scale else None
+
+    @property
     def status(self) -> str:
         """Return ``ok``, or the gravest reason why a seed has no value; ``absent`` where nothing was planned."""
         if not self.gaps:

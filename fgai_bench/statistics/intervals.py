@@ -53,13 +53,13 @@ def std(values: Sequence[float]) -> float:
     return math.sqrt(math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1))
 
 
-def paired(left: Mapping[int, float], right: Mapping[int, float]) -> tuple[float, ...]:
-    """Return ``left - right`` for the seeds that both have, in order of the seeds.
+def paired(left: Mapping[int, float], right: Mapping[int, float]) -> dict[int, float]:
+    """Return ``left - right`` by seed for the seeds that both have, in order of the seeds.
 
     >>> paired({0: 3.0, 1: 5.0}, {1: 1.0, 0: 1.0, 2: 9.0})
-    (2.0, 4.0)
+    {0: 2.0, 1: 4.0}
     """
-    return tuple(left[seed] - right[seed] for seed in sorted(left.keys() & right.keys()))
+    return {seed: left[seed] - right[seed] for seed in sorted(left.keys() & right.keys())}
 
 
 @cache
@@ -268,7 +268,7 @@ class Comparison:
         """
         shared = sorted(left.keys() & right.keys())
         mine, other = on_scale([{seed: row[seed] for seed in shared} for row in (left, right)], scale)
-        return cls(paired(mine, other), scale, centre(list(other.values())))
+        return cls(tuple(paired(mine, other).values()), scale, centre(list(other.values())))
 
     @cached_property
     def bounds_on_scale(self) -> tuple[float, float] | None:
@@ -326,8 +326,7 @@ def mean_interval(draws: Sequence[np.ndarray]) -> tuple[float, float, float]:
     >>> [round(bound, 3) for bound in mean_interval([np.array([1.0, 2.0, 3.0])])]  # as the t interval of the nodes
     [2.0, -0.484, 4.484]
     """
-    centre = float(np.mean([values.mean() for values in draws]))
-    variance, freedom = _variance_of_mean(draws)
+    centre, variance, freedom = _mean_and_variance(draws)
     half = math.sqrt(variance) * _quantile(freedom) if variance else 0.0
     return centre, centre - half, centre + half
 
@@ -342,8 +341,7 @@ def share_interval(draws: Sequence[np.ndarray]) -> tuple[float, float, float]:
     [1.0, 0.722, 1.0]
     """
     numbers = [values.astype(float) for values in draws]
-    share = float(np.mean([values.mean() for values in numbers]))
-    variance, freedom = _variance_of_mean(numbers)
+    share, variance, freedom = _mean_and_variance(numbers)
     size = share * (1 - share) / variance if variance else min(values.size for values in numbers)
     z = _quantile(freedom) if variance else float(special.ndtri((1 + LEVEL) / 2))
     middle, spread = share + z * z / (2 * size), z * math.sqrt(share * (1 - share) / size + (z / (2 * size)) ** 2)
@@ -351,13 +349,12 @@ def share_interval(draws: Sequence[np.ndarray]) -> tuple[float, float, float]:
     return share, max(0.0, low), min(1.0, high)
 
 
-def _variance_of_mean(draws: Sequence[np.ndarray]) -> tuple[float, float]:
-    """Return the variance of the mean over draws and nodes, and its degrees of freedom."""
+def _mean_and_variance(draws: Sequence[np.ndarray]) -> tuple[float, float, float]:
+    """Return the mean over draws and nodes, its variance, and the degrees of freedom of that."""
     nodes = min(values.size for values in draws)
     within = float(np.mean([values.var(ddof=1) / values.size for values in draws])) if nodes > 1 else 0.0
     means = np.array([values.mean() for values in draws])
     between = float(means.var(ddof=1) / means.size) if means.size > 1 else 0.0
-    if not within + between:
-        return 0.0, 1.0
+    variance = within + between
     spread = within**2 / max(nodes - 1, 1) + between**2 / max(means.size - 1, 1)
-    return within + between, (within + between) ** 2 / spread
+    return float(means.mean()), variance, variance**2 / spread if variance else 1.0

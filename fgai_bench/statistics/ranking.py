@@ -68,7 +68,7 @@ def _ranked(key: Hashable, cells: Mapping[Hashable, Cell], sign: int, unranked: 
     values = on_scale([row.values for row in cells.values()], scale_of(cells[key].metric))
     scaled = dict(zip(cells, values, strict=True))
     lead = {
-        rival: tuple(sign * difference for difference in paired(scaled[key], scaled[rival]))
+        rival: tuple(sign * difference for difference in paired(scaled[key], scaled[rival]).values())
         for rival in cells
         if rival != key
     }
@@ -85,9 +85,8 @@ def _ranked(key: Hashable, cells: Mapping[Hashable, Cell], sign: int, unranked: 
 
 def _beats_null(row: Cell, sign: int) -> bool | None:
     """Tell whether the difference from the uniform attention is shown to be for the better."""
-    if row.relative is None or row.relative.bounds_on_scale is None:
-        return None
-    return row.relative.side == sign
+    side = row.side_of_null
+    return None if side is None else side == sign
 
 
 def _rivals(cells: Mapping[Hashable, Cell]) -> list[Hashable]:

@@ -308,12 +308,11 @@ def _measured(planned: Measurement, group: Sequence[PlacedStep]) -> Measurement:
 
 def _versions(provenance: pd.DataFrame) -> str:
     """Return the programs behind some steps, each once."""
+    known = set(provenance[["commit", "dirty", "package"]].itertuples(index=False, name=None))
     programs = [
         f"commit {commit[:7]}{' with changes' if dirty is True else ''}"
         if isinstance(commit, str)
         else f"fgai-bench {package}"
-        for commit, dirty, package in sorted(
-            {tuple(row) for row in provenance[["commit", "dirty", "package"]].itertuples(index=False)}, key=str
-        )
+        for commit, dirty, package in sorted(known, key=str)
     ]
     return ", ".join(dict.fromkeys(programs)) or "no commit"

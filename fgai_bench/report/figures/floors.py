@@ -90,7 +90,9 @@ def _curves(results: Results, places: Sequence[Place]) -> Drawing:
             style = style_of(_name(place), labels)
             ax.plot(mean.index, mean, color=style["color"])
             if (worst := _worst(results, place)) is not None:
-                ax.plot(_edges(results, place), worst, marker="v", color=style["color"], linestyle="none")
+                threat = json.loads(next(iter(results.at(place).values())).threat)
+                edges = threat["nodes"] * threat["edges_per_node"]
+                ax.plot(edges, worst, marker="v", color=style["color"], linestyle="none")
         score = title(results.score("node", dataset))
         ax.set(title=title(dataset), xlabel="injected edges", ylabel=score, ylim=(0, 1))
     legend(figure, labels, extra=[Line2D([], [], color="0.35", marker="v", linestyle="none", label="worst case found")])
@@ -100,8 +102,3 @@ def _curves(results: Results, places: Sequence[Place]) -> Drawing:
 
 def _name(place: Place) -> str:
     return f"{title(place.model)}, {title(place.label)}"
-
-
-def _edges(results: Results, place: Place) -> int:
-    threat = json.loads(next(iter(results.at(place).values())).threat)
-    return int(threat["nodes"] * threat["edges_per_node"])

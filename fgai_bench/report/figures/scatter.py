@@ -55,8 +55,14 @@ def draw_tradeoff(results: Results) -> list[Drawing]:
 
 def _tradeoff(ax: Axes, results: Results, places: Sequence[Place], labels: Sequence[str]) -> None:
     """Draw one panel: a point per defense, and the uniform attention as a line; without data it stays empty."""
+    ends: dict[str, Any] = {"elinewidth": 0.8, "capsize": 2}  # ends are seen where one bar lies on another
     for place in sorted(places, key=lambda place: labels.index(place.label)):
-        _tradeoff_point(ax, results, place, labels)
+        x, y = (cell(results, place, metric) for metric in ("g_jsd", results.score("node", place.dataset)))
+        if x.values and y.values and x.mean > 0:
+            style = style_of(place.label, labels)
+            # A bar that would reach zero has no place on a logarithmic axis.
+            low = min(spread(x), 0.9 * x.mean)
+            ax.errorbar(x.mean, y.mean, xerr=[[low], [spread(x)]], yerr=spread(y), label=place.label, **ends, **style)
     if not ax.has_data():
         ax.set_axis_off()
         return
@@ -79,16 +85,6 @@ def _logarithmic(ax: Axes) -> None:
     ax.xaxis.set_major_locator(MaxNLocator(3) if close else powers)
     ax.xaxis.set_major_formatter(lambda value, place: f"{value:.{1 if close else 0}e}")
     ax.xaxis.set_minor_formatter(NullFormatter())
-
-
-def _tradeoff_point(ax: Axes, results: Results, place: Place, labels: Sequence[str]) -> None:
-    x, y = (cell(results, place, metric) for metric in ("g_jsd", results.score("node", place.dataset)))
-    if x.values and y.values and x.mean > 0:
-        style = style_of(place.label, labels)
-        # A bar that would reach zero has no place on a logarithmic axis.
-        low = min(spread(x), 0.9 * x.mean)
-        ends: dict[str, Any] = {"elinewidth": 0.8, "capsize": 2}  # ends are seen where one bar lies on another
-        ax.errorbar(x.mean, y.mean, xerr=[[low], [spread(x)]], yerr=spread(y), label=place.label, **ends, **style)
 
 
 def draw_scale(results: Results) -> list[Drawing]:

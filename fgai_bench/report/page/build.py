@@ -190,12 +190,11 @@ def _shown(row: Cell, standing: Standing, style: str, seeds: Iterable[int]) -> d
     text = written(row.median, style=style) if row.values else STATUS[row.status]
     if row.values and row.gaps:
         text += f" ({STATUS[row.status]} {len(row.gaps)}/{len(row.values) + len(row.gaps)})"
-    bounds = centre_interval(row.values, scale_of(row.metric)) if row.values else None
-    interval = "[{}, {}]".format(*(written(bound, style=style) for bound in bounds)) if bounds else ""
-    null = mean(list(row.null.values())) if row.null else math.nan
+    bounds = centre_interval(row.values, scale_of(row.metric))
+    null = mean(list(row.null.values()))
     optional = {
         "std": f"{row.std:.2g}" if math.isfinite(row.std) else "",
-        "interval": interval,
+        "interval": "[{}, {}]".format(*(written(bound, style=style) for bound in bounds)) if bounds else "",
         "null": written(null, style=style) if math.isfinite(null) else "",
         "bold": standing.bold,
         "rank": standing.rank,

@@ -10,9 +10,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fgai_bench.report.tables.build import Shown, Table, TableRow, no_value, notes, show, source
+from fgai_bench.report.tables.build import Shown, Table, TableRow, no_value, show, sourced
 from fgai_bench.report.tables.specs import Column
 from fgai_bench.statistics.cells import Cell, cell
+from fgai_bench.statistics.intervals import paired
 from fgai_bench.statistics.labels import ordered, title
 from fgai_bench.statistics.results import Place, Results
 
@@ -72,10 +73,8 @@ def difference(row: Cell, other: Cell) -> Cell:
     >>> difference(Cell(None, "f1", {0: 0.75, 1: 0.5}), Cell(None, "f1", {0: 0.5})).values
     {0: 0.25}
     """
-    shared = sorted(row.values.keys() & other.values.keys())
     gaps = {gap.seed: gap for gap in (*other.gaps, *row.gaps)}
-    values = {seed: row.values[seed] - other.values[seed] for seed in shared}
-    return Cell(None, row.metric, values, tuple(gaps.values()))
+    return Cell(None, row.metric, paired(row.values, other.values), tuple(gaps.values()))
 
 
 def budget_table(results: Results) -> Table | None:
@@ -95,11 +94,11 @@ def budget_table(results: Results) -> Table | None:
     caption = (
         "How much of the gap between FGAI and the vanilla model comes from the budget: attacked alike, and attacked "
         "with the unequal published budgets, under which FGAI faces fewer edges and smaller steps. Gaps are paired; "
-        "shares of the mean gap are due to the budget, in both orders of making budgets equal. Never ranked. "
-        f"{source(results, f'{UNEQUAL_BUDGETS} beside {SMALL_BUDGET}', cells)}"
+        "shares of the mean gap are due to the budget, in both orders of making budgets equal. Never ranked."
     )
-    lines = (*([STAND_IN_NOTE] if any(gap.stand_in for gap in gaps) else []), *notes(cells, ()))
-    return Table("budgets", caption, ("Dataset", "Model", "Measure"), COLUMNS, tuple(rows), lines, 2)
+    notes = (STAND_IN_NOTE,) if any(gap.stand_in for gap in gaps) else ()
+    table = Table("budgets", caption, ("Dataset", "Model", "Measure"), COLUMNS, tuple(rows), notes, merged=2)
+    return sourced(table, results, f"{UNEQUAL_BUDGETS} beside {SMALL_BUDGET}", cells)
 
 
 def _gap(results: Results, dataset: str, model: str, measure: Column) -> BudgetGap:

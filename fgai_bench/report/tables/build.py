@@ -293,6 +293,12 @@ def _extrapolated(row: Cell) -> str:
     return next((flag for flag in row.flags if flag.startswith("extrapolated")), "") if timed else ""
 
 
+def sourced(table: Table, results: Results, suite: str, cells: Sequence[Cell]) -> Table:
+    """Return a table with a caption that ends with where its cells come from, and with the notes on them."""
+    caption = f"{table.caption} {source(results, suite, cells)}"
+    return replace(table, caption=caption, notes=(*table.notes, *notes(cells, ())))
+
+
 def source(results: Results, suite: str, cells: Sequence[Cell], ranked: bool = False) -> str:
     """Say where the cells come from: suite, seeds, what the attacks spent, commit."""
     seeds = sorted({seed for row in cells for seed in (*row.values, *(gap.seed for gap in row.gaps))})

@@ -3,17 +3,7 @@
 from collections.abc import Sequence
 
 from fgai_bench.report.explanations import STABILITY_METRIC, Explained, against, explained, shared_defenses
-from fgai_bench.report.tables.build import (
-    NOT_BETTER,
-    Shown,
-    Table,
-    TableRow,
-    no_value,
-    notes,
-    show,
-    show_difference,
-    source,
-)
+from fgai_bench.report.tables.build import NOT_BETTER, Shown, Table, TableRow, no_value, show, show_difference, sourced
 from fgai_bench.report.tables.specs import Column
 from fgai_bench.statistics.cells import Cell, scale_of
 from fgai_bench.statistics.intervals import centre_interval
@@ -78,8 +68,8 @@ def explanation_table(results: Results) -> Table | None:
     measured = {cell.metric for cell in cells if cell.values}
     cells = [cell for cell in cells if cell.metric in measured]
     suites, attacks = _names(groups)
-    caption = f"{CAPTION}Attack: {attacks}. {source(results, suites, cells)}"
-    return Table("explanations", caption, HEAD_TITLES, columns, tuple(rows), notes(cells, ()), 4).narrowed(kept)
+    table = Table("explanations", f"{CAPTION}Attack: {attacks}.", HEAD_TITLES, columns, tuple(rows), merged=4)
+    return sourced(table.narrowed(kept), results, suites, cells)
 
 
 def _names(groups: Sequence[Explained]) -> tuple[str, str]:
@@ -128,10 +118,10 @@ def correctness_table(results: Results) -> Table | None:
     suites, attacks = _names(groups)
     caption = (
         f"How right explanations are: {measures}, on the clean graph and on the attacked one ({attacks}). Median with "
-        "its 95 % interval over the seeds; their number stands behind where not all of them have a node to ask about. "
-        f"{source(results, suites, cells)}"
+        "its 95 % interval over the seeds; their number stands behind where not all of them have a node to ask about."
     )
-    return Table("correctness", caption, HEAD_TITLES[:3] + HEAD_TITLES[4:], columns, tuple(rows), notes(cells, ()), 3)
+    table = Table("correctness", caption, HEAD_TITLES[:3] + HEAD_TITLES[4:], columns, tuple(rows), merged=3)
+    return sourced(table, results, suites, cells)
 
 
 def _with_interval(value: Cell) -> Shown:

@@ -1,7 +1,6 @@
 """A table as LaTeX. A document that includes it needs booktabs, multirow, graphicx and amssymb."""
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import replace
 
 from fgai_bench.escaping import one_line
@@ -92,27 +91,18 @@ def _tabular(table: Table) -> str:
 def _latex_headings(table: Table) -> list[str]:
     """Return one line per level of headings; equal neighbours share one, with a rule below it."""
     depth = max(len(path) for path in table.columns)
-    first = len(table.heads) + 1
+    paths = [("",) * (depth - len(path)) + path for path in table.columns]
     lines = []
-    for level in range(depth):
-        cells, rules, at = [], [], first
-        for (text, _), group in itertools.groupby(_level(table.columns, level, depth)):
+    for level in range(depth - 1):  # above the columns' own headings
+        cells, rules, at = [], [], len(table.heads) + 1
+        for parents, group in itertools.groupby(path[: level + 1] for path in paths):
             width = len(list(group))
-            bold = f"\\textbf{{{escape(text)}}}"
-            cells.append(bold if width == 1 and level == depth - 1 else f"\\multicolumn{{{width}}}{{c}}{{{bold}}}")
+            cells.append(f"\\multicolumn{{{width}}}{{c}}{{\\textbf{{{escape(parents[-1])}}}}}")
             rules.append(f"\\cmidrule(lr){{{at}-{at + width - 1}}}")
             at += width
-        heads = [f"\\textbf{{{escape(text)}}}" if level == depth - 1 else "" for text in table.heads]
-        lines.append(" & ".join([*heads, *cells]) + r" \\")
-        lines += ["".join(rules)] if level < depth - 1 else []
-    return lines
-
-
-def _level(columns: Sequence[tuple[str, ...]], level: int, depth: int) -> list[tuple[str, object]]:
-    """Return the headings of one level, each with what tells it from an equal text below another parent."""
-    padded = [("",) * (depth - len(path)) + path for path in columns]
-    own = level == depth - 1
-    return [(path[level], i if own else path[: level + 1]) for i, path in enumerate(padded)]
+        lines += [" & ".join([*[""] * len(table.heads), *cells]) + r" \\", "".join(rules)]
+    own = (f"\\textbf{{{escape(text)}}}" for text in (*table.heads, *(path[-1] for path in paths)))
+    return [*lines, " & ".join(own) + r" \\"]
 
 
 def _latex_rows(table: Table) -> list[str]:
@@ -130,11 +120,10 @@ def _latex_head(table: Table, i: int, depth: int) -> str:
     text = escape(table.rows[i].heads[depth])
     if depth >= table.merged or len(table.heads) == 1:
         return text
-    path = table.rows[i].heads[: depth + 1]
-    same = [row.heads[: depth + 1] == path for row in table.rows]
-    run = len(list(itertools.takewhile(bool, same[i:])))
-    if i and same[i - 1]:
+    paths = [row.heads[: depth + 1] for row in table.rows]
+    if i and paths[i - 1] == paths[i]:
         return ""
+    run = len(list(itertools.takewhile(paths[i].__eq__, paths[i:])))
     return f"\\multirow{{{run}}}{{*}}{{\\textbf{{{text}}}}}"
 
 

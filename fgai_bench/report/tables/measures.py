@@ -120,7 +120,7 @@ def _ordered(results: Results, group: Explained, measure: str) -> tuple[Shown, .
     """Return the means of both networks, at how many seeds a measure tells them apart, and whether it always does."""
     metric = f"{measure}_covered_clean"
     lie, honest = (group.cell(results, label, PAPERS_CHOICE, metric) for label in (LIE, TRUTH))
-    told = [better(metric) * difference > 0 for difference in paired(honest.values, lie.values)]
+    told = [better(metric) * difference > 0 for difference in paired(honest.values, lie.values).values()]
     passes = Shown("yes" if all(told) else "no", n=1) if told else Shown("not measured")
     means = [show(value, Column("", metric, "explain")) for value in (lie, honest)]
     return *means, Shown(f"{sum(told)}/{len(told)}", n=len(told)), passes

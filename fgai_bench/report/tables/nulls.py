@@ -4,7 +4,7 @@ A uniform attention is nearly perfectly stable and explains nothing; a ranking b
 is shown with its null and with the paired difference from it, and what does not beat its null is marked.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import product
 
 from fgai_bench.report.tables.build import (
@@ -13,10 +13,9 @@ from fgai_bench.report.tables.build import (
     Table,
     TableRow,
     in_paper_order,
-    notes,
     show,
     show_difference,
-    source,
+    sourced,
 )
 from fgai_bench.report.tables.specs import G_JSD, Column
 from fgai_bench.statistics.cells import UNEQUAL, Cell, cell, null_of, scale_of
@@ -55,6 +54,8 @@ def _places(results: Results, task: str, kind: str, metrics: Iterable[str]) -> l
 def stability_table(results: Results, task: str, name: str) -> Table | None:
     """Return the stability of attention beside that of a uniform one, or None where none was measured."""
     places = _places(results, task, "attack", [null_of(column.metric) for column in STABILITY_COLUMNS])
+    if not places:
+        return None
     rows: dict[Place, list[Shown]] = {place: [] for place in places}
     cells = []
     for place, column in product(places, STABILITY_COLUMNS):
@@ -72,13 +73,15 @@ def stability_table(results: Results, task: str, name: str) -> Table | None:
         "training enters: values, null, and their ratio as a logarithm with its 95 % interval; below 0 is stabler for "
         "divergences, above 0 for shares."
     )
-    return _table(results, name, caption, columns, rows, cells)
+    return sourced(_table(name, caption, columns, rows), results, places[0].suite, cells)
 
 
 def slope_table(results: Results, name: str) -> Table | None:
     """Return the F-slopes of the attention beside those of rankings, or None where none was measured."""
     column = SLOPES[name]
     places = _places(results, "node", "clean", [f"{column.metric}_{ranking}" for ranking in RANKINGS])
+    if not places:
+        return None
     rows, cells = {}, []
     for place in places:
         own, *nulls = (
@@ -96,22 +99,12 @@ def slope_table(results: Results, name: str) -> Table | None:
         "nothing of the trained model: random, uniform (1/d_i), degree (1/sqrt(d_i d_j)) and the attention of an "
         "untrained model; differences are paired, attention minus ranking, with 95 % intervals."
     )
-    return _table(results, name, caption, columns, rows, cells)
+    return sourced(_table(name, caption, columns, rows), results, places[0].suite, cells)
 
 
-def _table(
-    results: Results,
-    name: str,
-    caption: str,
-    columns: Iterable[tuple[str, str]],
-    rows: Mapping[Place, Iterable[Shown]],
-    cells: Sequence[Cell],
-) -> Table | None:
-    if not rows:
-        return None
-    told = f"{caption} {MARKED} {source(results, next(iter(rows)).suite, cells)}"
+def _table(name: str, caption: str, columns: Iterable[tuple[str, str]], rows: Mapping[Place, Iterable[Shown]]) -> Table:
     filled = tuple(
         TableRow((title(place.dataset), title(place.model), title(place.label)), tuple(shown))
         for place, shown in rows.items()
     )
-    return Table(name, told, ("Dataset", "Model", "Method"), tuple(columns), filled, notes(cells, ()), 2)
+    return Table(name, f"{caption} {MARKED}", ("Dataset", "Model", "Method"), tuple(columns), filled, merged=2)

@@ -7,7 +7,7 @@ its place. Intervals decide every rank, as in the leaderboards.
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from fgai_bench.leaderboard.rows import BOARDS, STANDARD, BoardRow, entries, lowered
-from fgai_bench.report.tables.build import Shown, Table, TableRow, no_value, notes, show, source
+from fgai_bench.report.tables.build import Shown, Table, TableRow, no_value, show, sourced
 from fgai_bench.report.tables.specs import F1_ATTACKED
 from fgai_bench.statistics.cells import Cell
 from fgai_bench.statistics.labels import ordered, title
@@ -38,13 +38,11 @@ def rank_table(results: Results) -> Table | None:
     cells = [cell for stages in blocks.values() for stage in stages for cell in stage.values()]
     caption = (
         "What moves a rank: F1 and rank under the published attack with the published settings, under the worst case, "
-        "and there with settings that a search has chosen, among the same ways to train the model. "
-        f"{source(results, suite, cells)}"
+        "and there with settings that a search has chosen, among the same ways to train the model."
     )
     columns = tuple((stage, part) for stage in STAGES for part in ("F1", "rank"))
-    return Table(
-        "rank_changes", caption, ("Dataset", "Model", "Method"), columns, tuple(rows), notes(cells, ()), merged=2
-    )
+    table = Table("rank_changes", caption, ("Dataset", "Model", "Method"), columns, tuple(rows), merged=2)
+    return sourced(table, results, suite, cells)
 
 
 def _blocks(listed: Sequence[BoardRow]) -> Iterator[tuple[tuple[str, str], list[Cells]]]:
