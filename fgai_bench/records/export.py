@@ -161,9 +161,7 @@ def _write(
         for name, holders in packs.items():  # equal artifacts have equal bytes
             with zipfile.ZipFile(new / name, "w") as pack:
                 for hash, store in sorted(holders.items()):
-                    info = zipfile.ZipInfo(hash, EPOCH)
-                    info.compress_type, info.create_system = zipfile.ZIP_DEFLATED, 3
-                    pack.writestr(info, store.artifacts.read(hash), compresslevel=9)
+                    pack.writestr(zipfile.ZipInfo(hash, EPOCH), store.artifacts.read(hash), zipfile.ZIP_DEFLATED, 9)
         (new / SHEET).write_text(datasheet(merged), encoding="utf-8")
         manifest: dict[str, Any] = {
             "format": FORMAT,
@@ -203,18 +201,15 @@ def _tables(merged: Merged) -> dict[str, list[dict[str, Any]]]:
         }
         rows["steps"].append(row)
         for part in PARTS:
-            rows[part] += [{"step": names[hash], **{key: _cell(row[key]) for key in row}} for row in step[part]]
+            for row in step[part]:  # the numbers of a curve are JSON, which also reads back a NaN
+                cells = {key: json.dumps(value) if isinstance(value, list) else value for key, value in row.items()}
+                rows[part].append({"step": names[hash], **cells})
     rows["environments"] = [{"hash": hash, "content": text} for hash, text in sorted(environments.items())]
     rows["members"] = [
         {"position": position, "content": canonical({**member, "step": names.get(member["step"], member["step"])})}
         for position, member in enumerate(merged.members)
     ]
     return rows
-
-
-def _cell(value: Any) -> Any:
-    """Return a value as a table has it: the numbers of a curve as JSON, which also reads back a NaN."""
-    return json.dumps(value) if isinstance(value, list) else value
 
 
 def _drawn_artifacts(merged: Merged, packed: set[str]) -> Iterator[Wanted]:

@@ -149,13 +149,15 @@ def differing(
     values, other_values = _compared_values(step), _compared_values(other)
     for name in sorted(values.keys() | other_values.keys()):
         a, b = values.get(name), other_values.get(name)
-        if isinstance(a, float) and isinstance(b, float):
-            same = math.isclose(a, b, rel_tol=relative, abs_tol=absolute) or (math.isnan(a) and math.isnan(b))
-        else:
-            same = a == b
-        if not same:
+        close = isinstance(a, float) and isinstance(b, float) and are_close(a, b, relative, absolute)
+        if a != b and not close:
             return f"{name} is {a} and {b}"
     return ""
+
+
+def are_close(a: float, b: float, relative: float, absolute: float) -> bool:
+    """Tell whether two values differ by no more than is allowed; NaN is the same as NaN."""
+    return math.isclose(a, b, rel_tol=relative, abs_tol=absolute) or (math.isnan(a) and math.isnan(b))
 
 
 def _compared_values(step: Mapping[str, Any]) -> dict[str, float | str]:
