@@ -10,7 +10,7 @@ import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,7 @@ def start_from(records: str | os.PathLike[str], out: str | os.PathLike[str]) -> 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RequestError(f"{folder} is not empty; name a new folder with --out")
     kept = lacking = 0
-    with StoreReader(records) as source, closing(Store(folder)) as store:
+    with StoreReader(records) as source, Store(folder) as store:
         for step in source.steps():
             try:
                 contents = {row["role"]: source.artifacts.read(row["sha256"]) for row in step["artifacts"]}
@@ -296,10 +296,8 @@ def replace_folder(folder: Path) -> Iterator[Path]:
 def datasheet(merged: Merged) -> str:
     """Return the data sheet of merged records as Markdown: suites, programs, steps without values, how to read them."""
     suites = [(suite, f"{sum(counts.values()):,}", in_words(counts)) for suite, counts in merged.by_suite().items()]
-    gaps: Counter[tuple[str, str]] = Counter()
-    for result in merged.steps.values():
-        if result.step["status"] != "ok":
-            gaps[result.step["status"], result.step["reason"]] += 1
+    steps = [result.step for result in merged.steps.values()]
+    gaps = Counter((step["status"], step["reason"]) for step in steps if step["status"] != "ok")
     reasons = [(f"{number:,}", *gap) for gap, number in gaps.most_common(LISTED)]
     sections = {
         "# Data sheet": ABOUT.format(version=__version__),

@@ -111,12 +111,6 @@ def merge(stores: Sequence[StoreReader], first_holds: bool = False) -> Merged:
     return Merged(steps, members, superseded)
 
 
-DIFFERENT_TRAININGS = (
-    "results of different trainings are not put together, so leave one of the runs out, or start the later one from an "
-    "export of the earlier one with its models (`fgai-bench records import`)"
-)
-
-
 def _refuse_orphan(result: StoredResult, training: StoredResult | None, words: str) -> None:
     """Raise if a result says that it was measured on a model which is not that of the training that holds."""
     own = result.step["facts"].get("trained_model")
@@ -124,7 +118,11 @@ def _refuse_orphan(result: StoredResult, training: StoredResult | None, words: s
         return
     held = f"{training.store.folder} has" if training is not None else "none of the runs has"
     which = "another model than the one that" if training is not None else "a model that"
-    raise MergeError(f"{result.store.folder} measured {words} on {which} {held}; {DIFFERENT_TRAININGS}")
+    raise MergeError(
+        f"{result.store.folder} measured {words} on {which} {held}; results of different trainings are not put "
+        "together, so leave one of the runs out, or start the later one from an export of the earlier one with its "
+        "models (`fgai-bench records import`)"
+    )
 
 
 def _holding_result(results: Sequence[StoredResult], words: str, first_holds: bool) -> StoredResult:
