@@ -93,8 +93,7 @@ def merge(stores: Sequence[StoreReader], first_holds: bool = False) -> Merged:
     superseded: list[dict[str, str]] = []
     steps = {}
     for hash, results in sorted(recorded.items()):
-        steps[hash] = _holding_result(results, words.get(hash, hash[:12]), first_holds)
-        kept = steps[hash]
+        kept = steps[hash] = _holding_result(results, words.get(hash, hash[:12]), first_holds)
         for result in results:
             if any(result.step[key] != kept.step[key] for key in ("status", "reason", "started", "environment")):
                 same = result.rank == kept.rank < len(GOOD)

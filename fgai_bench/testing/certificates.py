@@ -1,6 +1,7 @@
 """Check certificates: equal to clean without a budget, monotone, and below every registered attack."""
 
 import copy
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -35,10 +36,8 @@ class CertificateSubject(EntrySubject):
         """Return the floors of growing budgets by the name of the network, where there is a proof."""
         floors = {}
         for name, model in _networks().items():
-            try:
+            with suppress(NotApplicable):
                 floors[name] = self.floors(model, BUDGETS)
-            except NotApplicable:
-                continue
         if not floors:
             raise CheckSkipped("it applies to none of the networks that are tried")
         return floors
