@@ -18,7 +18,7 @@ def claims(run: RunArgument, out: OutOption = None) -> None:
 
     results = Results.read(run)
     verdicts = judge_everywhere(results)
-    written = write_files(out if out is not None else run / "report", as_files(verdicts, results))
+    written = write_files(out or run / "report", as_files(verdicts, results))
     rows: dict[str, list[list[str]]] = {}
     for verdict in verdicts:
         cells = f"{len(verdict.showing)} of {len(verdict.decisions)}"

@@ -32,7 +32,7 @@ def compare(
     numbers = [number for number in published() if number.table.startswith(tuple(beginnings))]
     results = Results.read(run)
     comparison, shares = comparing.compare(results, numbers), comparing.reproduced(results, numbers)
-    written = write_files(out if out is not None else run / "report", comparing.as_files(comparison, results, shares))
+    written = write_files(out or run / "report", comparing.as_files(comparison, results, shares))
     print_table(f"{run} beside the paper", comparing.SUMMARY, comparing.summary(comparison))
     if only and (rows := comparing.lines(comparison)):
         print_table("cell by cell", comparing.HEADINGS, rows)

@@ -76,9 +76,8 @@ def _print_spaces(kind: str) -> None:
         space = getattr(KINDS[kind][name], "search_space", None)
         rows += [(name, setting, str(dimension)) for setting, dimension in (space or {}).items()]
         if not space:
-            rows.append(
-                (name, "", "nothing of its own" if space is not None else "declares none: the optimiser's only")
-            )
+            told = "nothing of its own" if space is not None else "declares none: the optimiser's only"
+            rows.append((name, "", told))
     print_table(f"search spaces of {kind}", [kind.removesuffix("s"), "setting", "values"], rows)
 
 

@@ -19,9 +19,8 @@ def status(folder: RunArgument) -> None:
     from fgai_bench.records.store import StoreReader
 
     with StoreReader(folder) as store:
-        members, damaged = store.members(), store.damaged()
+        members, statuses, damaged = store.members(), store.statuses(), store.damaged()
         headers = {} if damaged else store.headers()
-        statuses = store.statuses() if damaged else {hash: header["status"] for hash, header in headers.items()}
     suites = counts_by_suite(members, statuses).items()
     rows = [[suite, str(sum(counts.values())), in_words(counts)] for suite, counts in suites]
     print_table(f"run {folder}", ["suite", "steps", "by status"], rows)

@@ -58,9 +58,9 @@ def tune(
     from fgai_bench.tuning.write import TRIALS, TUNED
 
     folder = out if out is not None else Path("runs") / f"tune-{Path(suite).stem}"
-    effort = {"trials": trials, "seeds": numbers(seeds), "finals": numbers(finals), "repeat": repeat}
-    names = {"datasets": listed(datasets), "models": listed(models), "defenses": listed(defenses)}
-    request: dict[str, Any] = {**effort, **names, "assignments": assignments or []}
+    request: dict[str, Any] = {"trials": trials, "seeds": numbers(seeds), "finals": numbers(finals), "repeat": repeat}
+    request |= {"datasets": listed(datasets), "models": listed(models), "defenses": listed(defenses)}
+    request["assignments"] = assignments or []
     cells = cells_to_search(suite, **request)
     for sentence in overridden(assignments or [], cells):
         typer.echo(sentence)

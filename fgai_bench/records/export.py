@@ -10,7 +10,7 @@ import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,7 @@ def start_from(records: str | os.PathLike[str], out: str | os.PathLike[str]) -> 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RequestError(f"{folder} is not empty; name a new folder with --out")
     kept = lacking = 0
-    with StoreReader(records) as source, closing(Store(folder)) as store:
+    with StoreReader(records) as source, Store(folder) as store:
         for step in source.steps():
             try:
                 contents = {row["role"]: source.artifacts.read(row["sha256"]) for row in step["artifacts"]}
@@ -161,9 +161,7 @@ def _write(
         for name, holders in packs.items():  # equal artifacts have equal bytes
             with zipfile.ZipFile(new / name, "w") as pack:
                 for hash, store in sorted(holders.items()):
-                    info = zipfile.ZipInfo(hash, EPOCH)
-                    info.compress_type, info.create_system = zipfile.ZIP_DEFLATED, 3
-                    pack.writestr(info, store.artifacts.read(hash), compresslevel=9)
+                    pack.writestr(zipfile.ZipInfo(hash, EPOCH), store.artifacts.read(hash), zipfile.ZIP_DEFLATED, 9)
         (new / SHEET).write_text(datasheet(merged), encoding="utf-8")
         manifest: dict[str, Any] = {
             "format": FORMAT,
@@ -203,18 +201,15 @@ def _tables(merged: Merged) -> dict[str, list[dict[str, Any]]]:
         }
         rows["steps"].append(row)
         for part in PARTS:
-            rows[part] += [{"step": names[hash], **{key: _cell(row[key]) for key in row}} for row in step[part]]
+            for row in step[part]:  # the numbers of a curve are JSON, which also reads back a NaN
+                cells = {key: json.dumps(value) if isinstance(value, list) else value for key, value in row.items()}
+                rows[part].append({"step": names[hash], **cells})
     rows["environments"] = [{"hash": hash, "content": text} for hash, text in sorted(environments.items())]
     rows["members"] = [
         {"position": position, "content": canonical({**member, "step": names.get(member["step"], member["step"])})}
         for position, member in enumerate(merged.members)
     ]
     return rows
-
-
-def _cell(value: Any) -> Any:
-    """Return a value as a table has it: the numbers of a curve as JSON, which also reads back a NaN."""
-    return json.dumps(value) if isinstance(value, list) else value
 
 
 def _drawn_artifacts(merged: Merged, packed: set[str]) -> Iterator[Wanted]:
@@ -301,10 +296,8 @@ def replace_folder(folder: Path) -> Iterator[Path]:
 def datasheet(merged: Merged) -> str:
     """Return the data sheet of merged records as Markdown: suites, programs, steps without values, how to read them."""
     suites = [(suite, f"{sum(counts.values()):,}", in_words(counts)) for suite, counts in merged.by_suite().items()]
-    gaps: Counter[tuple[str, str]] = Counter()
-    for result in merged.steps.values():
-        if result.step["status"] != "ok":
-            gaps[result.step["status"], result.step["reason"]] += 1
+    steps = [result.step for result in merged.steps.values()]
+    gaps = Counter((step["status"], step["reason"]) for step in steps if step["status"] != "ok")
     reasons = [(f"{number:,}", *gap) for gap, number in gaps.most_common(LISTED)]
     sections = {
         "# Data sheet": ABOUT.format(version=__version__),

@@ -42,8 +42,6 @@ RECORDS = (
     *PLACE_COLUMNS, "metric", "family", "value", "status", "reason", "flags", *(f"ledger_{name}" for name in LEDGER),
     "threat", "trial", "step", "seconds", "started", "device", "threads", "package", "commit",
 )  # fmt: skip
-
-
 Members = Sequence[dict[str, Any]]
 ByHash = Mapping[str, dict[str, Any]]
 

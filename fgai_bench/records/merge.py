@@ -93,8 +93,7 @@ def merge(stores: Sequence[StoreReader], first_holds: bool = False) -> Merged:
     superseded: list[dict[str, str]] = []
     steps = {}
     for hash, results in sorted(recorded.items()):
-        steps[hash] = _holding_result(results, words.get(hash, hash[:12]), first_holds)
-        kept = steps[hash]
+        kept = steps[hash] = _holding_result(results, words.get(hash, hash[:12]), first_holds)
         for result in results:
             if any(result.step[key] != kept.step[key] for key in ("status", "reason", "started", "environment")):
                 same = result.rank == kept.rank < len(GOOD)
@@ -111,12 +110,6 @@ def merge(stores: Sequence[StoreReader], first_holds: bool = False) -> Merged:
     return Merged(steps, members, superseded)
 
 
-DIFFERENT_TRAININGS = (
-    "results of different trainings are not put together, so leave one of the runs out, or start the later one from an "
-    "export of the earlier one with its models (`fgai-bench records import`)"
-)
-
-
 def _refuse_orphan(result: StoredResult, training: StoredResult | None, words: str) -> None:
     """Raise if a result says that it was measured on a model which is not that of the training that holds."""
     own = result.step["facts"].get("trained_model")
@@ -124,7 +117,11 @@ def _refuse_orphan(result: StoredResult, training: StoredResult | None, words: s
         return
     held = f"{training.store.folder} has" if training is not None else "none of the runs has"
     which = "another model than the one that" if training is not None else "a model that"
-    raise MergeError(f"{result.store.folder} measured {words} on {which} {held}; {DIFFERENT_TRAININGS}")
+    raise MergeError(
+        f"{result.store.folder} measured {words} on {which} {held}; results of different trainings are not put "
+        "together, so leave one of the runs out, or start the later one from an export of the earlier one with its "
+        "models (`fgai-bench records import`)"
+    )
 
 
 def _holding_result(results: Sequence[StoredResult], words: str, first_holds: bool) -> StoredResult:
@@ -149,13 +146,15 @@ def differing(
     values, other_values = _compared_values(step), _compared_values(other)
     for name in sorted(values.keys() | other_values.keys()):
         a, b = values.get(name), other_values.get(name)
-        if isinstance(a, float) and isinstance(b, float):
-            same = math.isclose(a, b, rel_tol=relative, abs_tol=absolute) or (math.isnan(a) and math.isnan(b))
-        else:
-            same = a == b
-        if not same:
+        close = isinstance(a, float) and isinstance(b, float) and are_close(a, b, relative, absolute)
+        if a != b and not close:
             return f"{name} is {a} and {b}"
     return ""
+
+
+def are_close(a: float, b: float, relative: float, absolute: float) -> bool:
+    """Tell whether two values differ by no more than is allowed; NaN is the same as NaN."""
+    return math.isclose(a, b, rel_tol=relative, abs_tol=absolute) or (math.isnan(a) and math.isnan(b))
 
 
 def _compared_values(step: Mapping[str, Any]) -> dict[str, float | str]:

@@ -41,8 +41,7 @@ def unpack_model(content: bytes, config: Mapping[str, Any], in_channels: int, nu
 
     A defense may have changed the model's arguments, or put another class in its place; both are in the file.
     """
-    built = build_model(config["name"], in_channels, num_outputs, **config["options"])
-    return rebuilt_model(content, built)
+    return rebuilt_model(content, build_model(config["name"], in_channels, num_outputs, **config["options"]))
 
 
 def rebuilt_model(content: bytes, built: AttentionModel | None = None) -> AttentionModel:
@@ -76,8 +75,7 @@ def pack_attacked(clean: Data, attacked: Data) -> bytes:
     rows = row_differences(clean.x, attacked.x).nonzero().squeeze(1)
     if rows.numel():
         parts |= {"changed": rows, "changed_features": dense_rows(attacked.x, rows)}
-    about = canonical({"clean": graph_digest(clean)})
-    return _saved(parts, about)
+    return _saved(parts, canonical({"clean": graph_digest(clean)}))
 
 
 def pack_audit(audit: Audit) -> bytes:

@@ -236,7 +236,10 @@ class RunTables:
         if not self.path.is_file():
             raise StoreError(f"{folder} is not a run: it has no {FILE}; `fgai-bench run --out {folder}` makes one")
         with self.sqlite_errors():
-            self.connection = self._connected(writable)
+            # A reader may have to roll back what a killed writer left: it asks for write access and then gives it up.
+            may_write = os.access(self.path, os.W_OK) and os.access(folder, os.W_OK)
+            uri = f"{self.path.absolute().as_uri()}?mode={'rw' if writable or may_write else 'ro'}"
+            self.connection = sqlite3.connect(uri, uri=True, timeout=WAIT_SECONDS, isolation_level=None)
             try:
                 for pragma in WRITING if writable else READING:
                     self.connection.execute(f"PRAGMA {pragma}")
@@ -251,12 +254,6 @@ class RunTables:
             except BaseException:
                 self.connection.close()
                 raise
-
-    def _connected(self, writable: bool) -> sqlite3.Connection:
-        # A reader may have to roll back what a killed writer left, so it asks for write access and then gives it up.
-        may_write = os.access(self.path, os.W_OK) and os.access(self.folder, os.W_OK)
-        uri = f"{self.path.absolute().as_uri()}?mode={'rw' if writable or may_write else 'ro'}"
-        return sqlite3.connect(uri, uri=True, timeout=WAIT_SECONDS, isolation_level=None)
 
     def _check_file(self) -> bool:
         """Tell whether the file has tables; raise :class:`StoreError` if it is damaged or no store of this version."""
@@ -289,19 +286,15 @@ class RunTables:
         with self.sqlite_errors():
             return dict(self.connection.execute("SELECT hash, status FROM steps ORDER BY hash").fetchall())
 
-    def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the rows of all steps as they lie in the file, in the order of their hashes."""
+    def steps(self) -> Iterator[dict[str, Any]]:
         last, query = "", "SELECT * FROM steps WHERE hash > ? ORDER BY hash LIMIT ?"
         while True:
             with self.sqlite_errors():
                 rows = self.connection.execute(query, (last, BATCH)).fetchall()
             if not rows:
                 return
-            yield from rows
+            yield from map(self.verified, rows)
             last = rows[-1][0]
-
-    def steps(self) -> Iterator[dict[str, Any]]:
-        return map(self.verified, self.rows())
 
     def step(self, hash: str) -> dict[str, Any]:
         with self.sqlite_errors():

@@ -7,7 +7,6 @@ spends is counted on the graph itself. A valid, stronger graph is recorded with 
 import os
 import time
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -91,7 +90,7 @@ def submit(
     config = submitted_config(victim.config, sha256(result.artifacts["attacked"]), name)
     made = RecordedStep(sha256(config), "attack", config, {}, step["trial"])
     place = {**member, "step": made.hash, "attack": SUBMITTED, "attack_label": f"{SUBMITTED} by {name}"}
-    with run_lock(folder), closing(Store(folder)) as writer:
+    with run_lock(folder), Store(folder) as writer:
         writer.record(made, result)
         writer.place([place])
     return Submission(score, lowest, ledger, made.hash)

@@ -34,6 +34,7 @@ from fgai_bench.records.canonical import plain, sha256
 from fgai_bench.records.errors import RequestError, StoreError
 from fgai_bench.records.export_format import PACKS, changed_files
 from fgai_bench.records.flags import BEATEN, ranking_score
+from fgai_bench.records.merge import are_close
 from fgai_bench.records.names import place_in_words
 from fgai_bench.records.packing import checked_attacked, is_plain, unpack_model
 from fgai_bench.records.provenance import environment
@@ -210,12 +211,10 @@ def _verify_row(
         sentences = list(doubts(row))
         done.other_code += is_present(row.step["kind"], row.step["config"]) is False
         done.exact += row.is_exact
-    except MissingArtifact as error:
-        if is_export(store.folder):
+    except (StoreError, DamagedArtifact, RequestError) as error:
+        if isinstance(error, MissingArtifact) and is_export(store.folder):
             done.left_out += 1
             return
-        sentences = [str(error)]
-    except (StoreError, DamagedArtifact, RequestError) as error:
         sentences = [str(error)]
     except BudgetExceeded as error:
         sentences = [f"its attacked graph is not one that the attack may return: {error}"]
@@ -310,7 +309,5 @@ def _is_told(name: str) -> bool:
 
 def _same(name: str, recorded: float, again: float, exact: bool) -> bool:
     """Tell whether a value that was measured again is the recorded one, as closely as the two machines allow."""
-    if exact or not (abs(recorded) < float("inf") and abs(again) < float("inf")):
-        return recorded == again or (recorded != recorded and again != again)
     least = TINY if METRICS.entry(name).scale == "log" else SHARE
-    return abs(recorded - again) <= max(least, RELATIVE * max(abs(recorded), abs(again)))
+    return are_close(recorded, again, *((0.0, 0.0) if exact else (RELATIVE, least)))

@@ -18,6 +18,7 @@ from torch_geometric.data import Data
 from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.defenses import DEFENSES, Training
 from fgai_bench.defenses.out_of_memory import OutOfMemory, require_memory
+from fgai_bench.defenses.training import Progress
 from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.metrics import NotApplicable
 from fgai_bench.metrics import measure as measured_cost
@@ -39,7 +40,6 @@ from fgai_bench.tasks.problems import problem_of
 from fgai_bench.tasks.validation import scaled
 from fgai_bench.tasks.validation import validate as score_on_validation
 
-Progress = Callable[[int, int], None]
 # The metrics that compare two models trained with different seeds.
 METRICS_OF_PAIRS = (
     *("prediction_kept", "g_tvd", "g_tvd_raw", "g_tvd_unchanged"),
@@ -52,16 +52,7 @@ def execute(
     config: Mapping[str, Any], inputs: Inputs, data_root: str | None = None, progress: Progress | None = None
 ) -> Result:
     """Run one step; an exception becomes a result with a status and a reason."""
-    process = os.getpid()
-    try:
-        return _executed(config, inputs, data_root, progress)
-    finally:
-        if os.getpid() != process:  # a copy of this process, which the step has forked, must not go on as if it were it
-            os._exit(0)
-
-
-def _executed(config: Mapping[str, Any], inputs: Inputs, data_root: str | None, progress: Progress | None) -> Result:
-    started, clock = time.time(), time.perf_counter()
+    process, started, clock = os.getpid(), time.time(), time.perf_counter()
     torch.set_num_threads(config["threads"])
     try:
         with threadpool_limits(config["threads"]):
@@ -72,6 +63,9 @@ def _executed(config: Mapping[str, Any], inputs: Inputs, data_root: str | None, 
         status, reason = diagnosis(error)
         detail = "" if status == "not-applicable" else traceback.format_exc()
         result = storable(Result(status, reason, detail))
+    finally:
+        if os.getpid() != process:  # a copy of this process, which the step has forked, must not go on as if it were it
+            os._exit(0)
     if "model" in inputs and result.status == "ok":  # so that a merge can tell which training it is about
         result = replace(result, facts={**result.facts, "trained_model": sha256(inputs["model"])})
     seconds = time.perf_counter() - clock

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from fgai_bench.bounded import MIB
 from fgai_bench.data import DATASETS, Dataset
 from fgai_bench.defenses import DEFENSES
 from fgai_bench.models import MODELS
 from fgai_bench.tasks import TASKS
 
-MIB = 2**20
 MEMORY_TOLERANCE = 1.25  # a forecast of memory may be off by this factor
 LIBRARY_BYTES = 68 * MIB  # workspaces of the device's libraries
 EDGE_BYTES = 105  # of a sorted edge: both ends, order by destination, by source and back, 32-bit copies, room to sort

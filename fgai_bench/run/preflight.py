@@ -53,13 +53,11 @@ def visible_devices() -> list[str]:
 
 def checked_folder(folder: Path) -> Path:
     """Return ``folder`` if it is a run, is empty or can be created; raise if no run may be written to it."""
-    for parent in (folder, *folder.absolute().parents):
-        if parent.exists():
-            if not parent.is_dir():
-                raise RequestError(f"{parent} is a file, so the run cannot be written to {folder}; name a folder")
-            if not os.access(parent, os.W_OK):
-                raise RequestError(f"{parent} cannot be written to; choose another folder with --out")
-            break
+    nearest = next(part for part in (folder, *folder.absolute().parents) if part.exists())
+    if not nearest.is_dir():
+        raise RequestError(f"{nearest} is a file, so the run cannot be written to {folder}; name a folder")
+    if not os.access(nearest, os.W_OK):
+        raise RequestError(f"{nearest} cannot be written to; choose another folder with --out")
     made = (folder / STORE).is_file() and (folder / STORE).stat().st_size > 0
     if folder.is_dir() and not made and any(_foreign(path) for path in folder.iterdir()):
         raise RequestError(f"{folder} is not empty and is not a run; choose another folder with --out")

@@ -158,7 +158,7 @@ def run_plan(steps: Plan, folder: Path, execution: Execution) -> Run:
 def repaired(folder: Path, observer: Observer) -> Iterator[Store]:
     """Hold the lock of a run folder and open its store, after dropping what is damaged."""
     folder.mkdir(parents=True, exist_ok=True)
-    with run_lock(folder), closing(Store(folder)) as store:
+    with run_lock(folder), Store(folder) as store:
         for fault in store.repair():
             observer.said(f"{fault}; done")
         yield store

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-Progress = Callable[[int, int], None]
+from fgai_bench.defenses.training import Progress
+
 SHARE_TIMED = 0.5  # share of the time limit, warm-up included; the rest is for start, data and one last epoch
 
 

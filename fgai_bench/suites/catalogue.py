@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 SUITES: Registry[Suite] = Registry("suite", "fgai_bench.suites", "fgai_bench.suites.load:admitted")
 
-
 for _path in sorted(Path(__file__).with_name("yaml").glob("*.yaml")):
     # Read without a YAML parser, which would delay every listing.
     _line = re.search(r"^summary: *(.*)$", _path.read_text(encoding="utf-8"), re.MULTILINE)

@@ -174,7 +174,7 @@ def _applied(suite: Suite, key: str, value: Any) -> Suite | None:
         setting = Setting(when=When(model=(head,)), model={option: value})
     elif any(head in _title(line) for line in suite.defenses):
         # Options on a defense's own line come before all settings, so they are changed there, too.
-        own = [_with_option(line, head, option, value, option in line.options) for line in suite.defenses]
+        own = [_with_option(line, head, option, value) if option in line.options else line for line in suite.defenses]
         suite, setting = changed(suite, defenses=own), Setting(when=When(defense=(head,)), defense={option: value})
     elif any(head in _title(line) for line in suite.attacks):
         return changed(suite, attacks=[_with_option(line, head, option, value) for line in suite.attacks])
@@ -183,9 +183,9 @@ def _applied(suite: Suite, key: str, value: Any) -> Suite | None:
     return changed(suite, assigned=(*suite.assigned, setting))
 
 
-def _with_option(line: Any, head: str, option: str, value: Any, wanted: bool = True) -> Any:
-    """Return a line with another value of an option, if ``head`` is its name or label and that is wanted."""
-    if not wanted or head not in _title(line):
+def _with_option(line: Any, head: str, option: str, value: Any) -> Any:
+    """Return a line with another value of an option, if ``head`` is its name or label."""
+    if head not in _title(line):
         return line
     return line.model_copy(update={"options": {**line.options, option: value}})
 
