@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,6 +33,7 @@ from fgai_bench.attacks import ATTACKS, ThreatModel
 from fgai_bench.explainers import EXPLAINERS
 from fgai_bench.metrics import measure
 from fgai_bench.report.explanations import MEASURES
+from fgai_bench.report.tables.build import Table
 from fgai_bench.report.tables.markdown import to_csv
 from fgai_bench.report.tables.measures import agreement_table, measure_counts_table, measure_table, planted_lie_table
 from fgai_bench.statistics.results import Results
@@ -46,6 +48,7 @@ DEFENSES = ("vanilla", "ln", "at", "fgai", "fgai-attention")
 SEEDS = {"gat": 10, "gatv2": 5, "gt": 5, "gat-one-hop": 5, "gatv2-one-hop": 5}
 NULLS = ("random", "uniform", "degree", "untrained")
 STABILITY = ("explainer_topk_overlap_unchanged", "explainer_rank_correlation_unchanged", "attention_topk_overlap")
+IN_WORDS = ("measures", "counts")  # tables whose cells are signs or counts, and no numbers
 ROOT = os.environ.get("FGAI_BENCH_DATA")
 Row = dict[str, Any]
 
@@ -143,8 +146,18 @@ def write_tables(asked: argparse.Namespace, **tables: Callable[[Results], Any]) 
     results = Results.read(asked.run)
     for name, make in tables.items():
         if (table := make(results)) is not None:
-            (asked.out / f"covered_edges_{name}.csv").write_text(to_csv(table), encoding="utf-8")
+            text = in_words(table) if name in IN_WORDS else to_csv(table)
+            (asked.out / f"covered_edges_{name}.csv").write_text(text, encoding="utf-8")
             print(tabulate([[*r.heads, *(c.text for c in r.cells)] for r in table.rows]))
+
+
+def in_words(table: Table) -> str:
+    """Return a table as CSV with one line per row: its heads, then the text of every cell."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*(head.lower() for head in table.heads), *(" / ".join(path) for path in table.columns)])
+    writer.writerows([*row.heads, *(cell.text for cell in row.cells)] for row in table.rows)
+    return out.getvalue()
 
 
 def by_network(asked: argparse.Namespace, what: Callable[..., Iterator[Row]]) -> None:

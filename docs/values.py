@@ -667,36 +667,37 @@ def measured_of(what: str, **wanted: str) -> list[Row]:
 
 
 @value
-def explained_rows() -> str:
-    """Return how many rows of models are asked about their explanations."""
-    return str(max(int(row["rows"]) for row in measured_of("counts")))
+def explained_rows(model: str = "") -> str:
+    """Return how many rows, of all models or of one, are asked about their explanations."""
+    of_model = {"model": model} if model else {}
+    return str(len(measured_of("measures", explainer="last attention", **of_model)))
+
+
+SIDES = "better / worse / undecided"
 
 
 @value
 def against_null(explainer: str, null: str, measure: str, relation: str) -> str:
     """Return in how many rows a measure, or the verdict of all, has an explainer above or below a null."""
-    (row,) = measured_of("counts", explainer=explainer, null=null, column=measure)
-    return row["text"].split(" / ")[("above", "below").index(relation)]
+    (row,) = measured_of("counts", explainer=explainer, null=null)
+    return row[measure].split(" / ")[("above", "below").index(relation)]
 
 
 @table
 def verdicts_by_null() -> Rows:
     """In how many rows every explainer is above / below / not told from every null, by the majority of measures."""
-    return counts_by_null("explainer", column="verdict")
+    found = {(row["explainer"], row["null"]): row["verdict"] for row in measured_of("counts")}
+    names, nulls = ({pair[place]: pair[place] for pair in found} for place in (0, 1))
+    return grid(SIDES, nulls, names, lambda name, null: found[name, null])
 
 
 @table
 def measures_by_null(explainer: str) -> Rows:
     """In how many rows an explainer is above / below / not told from every null, measure by measure."""
-    no_vote = ("characterisation", "verdict")
-    return [row for row in counts_by_null("column", explainer=explainer) if row[0] not in no_vote]
-
-
-def counts_by_null(key: str, **wanted: str) -> Rows:
-    """Return the counts that are wanted, a column for every null."""
-    cells = {(row[key], row["null"]): row["text"] for row in measured_of("counts", **wanted)}
-    names, nulls = ({cell[place]: cell[place] for cell in cells} for place in (0, 1))
-    return grid("better / worse / undecided", nulls, names, lambda name, null: cells[name, null])
+    found = {row["null"]: row for row in measured_of("counts", explainer=explainer)}
+    no_measure = ("explainer", "null", "rows", "characterisation", "verdict")  # or one that has no vote
+    measures = {name: name for name in next(iter(found.values())) if name not in no_measure}
+    return grid(SIDES, found, measures, lambda name, null: found[null][name])
 
 
 @value

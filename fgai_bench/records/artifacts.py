@@ -76,9 +76,10 @@ class Artifacts:
         """
         if self.folder.is_symlink() or not self.folder.is_dir():
             return []
-        keep = {self.path(name) for name in wanted}
-        others = (path for path in self.folder.iterdir() if path not in keep and WRITTEN.fullmatch(path.name))
-        orphans = sorted(path for path in others if path.is_file() and not path.is_symlink())
+        keep = {f"{name}{SUFFIX}" for name in wanted}
+        with os.scandir(self.folder) as entries:  # which makes no path of what is kept, as a folder may hold 100,000
+            others = [entry for entry in entries if entry.name not in keep and WRITTEN.fullmatch(entry.name)]
+        orphans = sorted(Path(entry.path) for entry in others if entry.is_file(follow_symlinks=False))
         for path in orphans:
             path.unlink(missing_ok=True)
         return orphans

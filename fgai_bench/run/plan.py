@@ -311,8 +311,8 @@ class _Draft:
             if entry.ours or not offered_in(entry.tags, where):
                 continue
             metric = {"name": entry.name, "version": entry.version, "direction": entry.direction}
+            config = {"metric": metric, "attacked": attacked.hash if attacked else None}
             inputs = {"attacked": attacked.hash} if attacked else {}
-            config = {"metric": metric, "attacked": None, **inputs}
             step = self._measured("measure", trial.suite, trained, config, **inputs)
             names = (line.name, line.title) if line else ("", "")
             self.members.append(trial.member(step, *names, metric=entry.name))

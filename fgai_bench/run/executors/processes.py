@@ -34,8 +34,8 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 class _Worker:
     """A worker process, the connection to it, its GPU, its current job and the last job that it was given.
 
-    A job is sent when the worker is ready to read it. Before, the sender would wait for the imports of the worker, and
-    workers that are started one after the other would get ready one after the other.
+    A job is sent when the worker is ready to read it. A pipe takes in little of a job that nobody reads: sent at once,
+    it would hold up the sender, and with it the start of other workers, until this one has imported its libraries.
     """
 
     process: subprocess.Popen[bytes]
@@ -67,10 +67,10 @@ class _Worker:
         """Send the job, if there is one, to the worker, which is ready for it, and start the clock of the job."""
         self.ready = True
         if self.job is not None:
-            limit = self.job.time_limit
-            self.deadline = math.inf if limit is None else time.monotonic() + limit
             with contextlib.suppress(OSError):  # a worker that died while idle is reported by the next call of events()
                 self.connection.send(self.job)
+            limit = self.job.time_limit
+            self.deadline = math.inf if limit is None else time.monotonic() + limit
 
     def overdue(self) -> Result | None:
         """Return the result of a job that has run longer than its time limit, or whose worker does not get ready."""
