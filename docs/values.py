@@ -673,7 +673,7 @@ def explained_rows(model: str = "") -> str:
     return str(len(measured_of("measures", explainer="last attention", **of_model)))
 
 
-SIDES = "better / worse / undecided"
+COUNTS_HEAD = "better / worse / undecided"
 
 
 @value
@@ -688,7 +688,7 @@ def verdicts_by_null() -> Rows:
     """In how many rows every explainer is above / below / not told from every null, by the majority of measures."""
     found = {(row["explainer"], row["null"]): row["verdict"] for row in measured_of("counts")}
     names, nulls = ({pair[place]: pair[place] for pair in found} for place in (0, 1))
-    return grid(SIDES, nulls, names, lambda name, null: found[name, null])
+    return grid(COUNTS_HEAD, nulls, names, lambda name, null: found[name, null])
 
 
 @table
@@ -697,7 +697,7 @@ def measures_by_null(explainer: str) -> Rows:
     found = {row["null"]: row for row in measured_of("counts", explainer=explainer)}
     no_measure = ("explainer", "null", "rows", "characterisation", "verdict")  # or one that has no vote
     measures = {name: name for name in next(iter(found.values())) if name not in no_measure}
-    return grid(SIDES, found, measures, lambda name, null: found[null][name])
+    return grid(COUNTS_HEAD, found, measures, lambda name, null: found[null][name])
 
 
 @value
