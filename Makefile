@@ -57,6 +57,8 @@ tables-beside-it: $(STAMP)
 		rm -rf tables figures && \
 		cp -R .new/. . && \
 		rm -rf .new; fi
+	if test -d $(RESULTS)/paper/records; then $(BIN)/fgai-bench report $(RESULTS)/paper/records \
+		--out $(RESULTS)/paper --only deviations,claims,comparison --format csv,markdown > /dev/null; fi
 	if test -d $(RESULTS)/tuned/records; then $(BIN)/fgai-bench report $(RESULTS)/tuned/records \
 		--out $(RESULTS)/tuned --only leaderboard --format csv > /dev/null; fi
 

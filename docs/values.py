@@ -692,6 +692,14 @@ def verdicts_by_null() -> Rows:
 
 
 @table
+def measures_agree() -> Rows:
+    """Rank correlation between the measures that have a vote, over rows of explainers."""
+    found = {(row["measure"], row["column"]): row["text"] for row in measured_of("agreement")}
+    names = [other for measure, other in found if measure == "rank corr." and other != "characterisation"]
+    return grid("rank correlation", names, {name: name for name in names}, lambda one, other: found[one, other])
+
+
+@table
 def measures_by_null(explainer: str) -> Rows:
     """In how many rows an explainer is above / below / not told from every null, measure by measure."""
     found = {row["null"]: row for row in measured_of("counts", explainer=explainer)}
@@ -786,45 +794,118 @@ def claims_the_paper_fails() -> str:
     return str(len(select("claims.csv", condition="published", paper="fails")))
 
 
+AS_RELEASED = "released, own budgets"  # the condition of claims whose records lie in a folder of their own
+
+
+def claims_file(condition: str) -> str:
+    return "paper/claims.csv" if condition == AS_RELEASED else "claims.csv"
+
+
 @value
 def claims(condition: str = "published", verdict: str = "") -> str:
     """Return how many claims apply under a condition, or have a verdict there."""
-    return str(sum(verdict in ("", row["verdict"]) for row in select("claims.csv", condition=condition)))
+    return str(sum(verdict in ("", row["verdict"]) for row in select(claims_file(condition), condition=condition)))
 
 
 @table
 def verdicts() -> Rows:
     """How many claims have which verdict under which condition."""
-    conditions = {row["condition"]: row["condition"] for row in read("claims.csv")}
-    return grid("condition", ("supported", "refuted", "undecided", "not tested"), conditions, claims)
+    conditions = dict.fromkeys([AS_RELEASED, *(row["condition"] for row in read("claims.csv"))])
+    rows = {condition: condition for condition in conditions}
+    return grid("condition", ("supported", "refuted", "undecided", "not tested"), rows, claims)
 
 
 @value
 def claim(id: str, condition: str, what: str) -> str:
     """Return a column of a claim's verdict, such as in how many cells it is shown."""
-    return single("claims.csv", id=id, condition=condition)[what]
+    return single(claims_file(condition), id=id, condition=condition)[what]
+
+
+@table
+def verdicts_as_released() -> Rows:
+    """The verdict on every claim about nodes that was tested as the paper states it: its own count, then ours."""
+    rows = {row["id"]: row for row in select("paper/claims.csv", condition=AS_RELEASED)}
+
+    def cell(id: str, column: str) -> str:
+        row, cells = rows[id], sum(int(rows[id][name]) for name in ("holds", "fails", "open", "missing"))
+        showing = row["shown_alone"] if int(row["needed"]) == cells else row["holds"]  # as in claims.md
+        own = f"{row['paper_shows']} of {row['paper_cells']}" if int(row["paper_cells"]) else "no table"
+        return {"paper's own cells": own, "our cells": f"{showing} of {cells}", "verdict": row["verdict"]}[column]
+
+    names = {row["claim"].rstrip("."): id for id, row in rows.items()}
+    return grid("claim", ("paper's own cells", "our cells", "verdict"), names, cell)
 
 
 @value
-def in_the_paper(model: str, defense: str, dataset: str, whose: str) -> str:
-    """Return the clean F1 of Table 2, ``published`` or ``ours``."""
-    about = {"table": "table2", "model": model, "defense": defense, "dataset": dataset, "metric": "f1"}
-    return number(single("comparison.csv", **about)[f"{whose}_mean"])
+def in_the_paper(model: str, defense: str, dataset: str, whose: str, settings: str = "") -> str:
+    """Return the clean F1 of Table 2, ``published`` or ``ours``, with our settings or the ``released`` ones."""
+    file = "paper/comparison.csv" if settings else "comparison.csv"
+    label = f"{defense} {settings}".strip()
+    about = {"table": "table2", "model": model, "defense": label, "dataset": dataset, "metric": "f1"}
+    return number(single(file, **about)[f"{whose}_mean"])
 
 
 @value
 def reproduced(method: str, column: str) -> str:
-    """Return the share of a method's values in Table 2 that come out: ``BUDGETS, LIMIT``, as ``equal, .02``."""
-    budgets, _, limit = column.partition(", ")
-    about = {"table": "table2", "settings": "published", "budgets": budgets, "method": title(method)}
-    return single("comparison_shares.csv", **about)[f"within {limit}"].split()[0]
+    """Return the share of a method's values in Table 2 that come out: ``SETTINGS, BUDGETS, LIMIT``."""
+    settings, budgets, limit = column.split(", ")
+    about = {"table": "table2", "settings": settings, "budgets": budgets, "method": title(method)}
+    file = "paper/comparison_shares.csv" if settings == "released" else "comparison_shares.csv"
+    return single(file, **about)[f"within {limit}"]
 
 
 @table
-def reproduced_scores() -> Rows:
-    """Which share of Table 2 comes out, by method, under one budget and under the published ones."""
-    columns = [f"{budgets}, {limit}" for budgets in ("equal", "published") for limit in (".02", ".05")]
-    return grid("budgets, within", columns, {title(name): name for name in ("all", *DEFENSES)}, reproduced)
+def reproduced_scores(limit: str) -> Rows:
+    """Which share of Table 2 comes out within a limit, by method, settings and budgets."""
+    kinds = {
+        "our settings, one budget": "published, equal",
+        "our settings, its budgets": "published, published",
+        "released settings, its budgets": "released, published",
+    }
+    methods = {title(name): name for name in ("all", *DEFENSES)}
+    return grid("method", kinds, methods, lambda name, kind: reproduced(name, f"{kinds[kind]}, {limit}"))
+
+
+DEVIATIONS = {
+    "one-attack": "one inner attack for both terms",
+    "aim": "what the inner attack aims at",
+    "inner-budget": "budget of the inner attack",
+    "prediction-weight": "weight of the prediction term",
+    "weights": "weights of the top-k terms, and k",
+    "layer-norm": "layer normalisation",
+    "self-loops": "self-loops",
+    "no-elu": "no ELU on the logits",
+    "best-epoch": "best epoch",
+    "learning-rate": "learning rate .01",
+    "published": "all of these: our settings",
+}
+
+
+@table
+def deviations(score: str) -> Rows:
+    """F1 of the released program by method and graph, then what each deviation changes; bold: shown."""
+    found = {(row["method"], row["dataset"]): row for row in select("paper/tables/deviations.csv", column=score)}
+    columns = [f"{title(name)}, {graph}" for name in ("fgai", "ln", "at") for graph in ("Amazon-Photo", "Coauthor-CS")]
+
+    def cell(deviation: str, column: str) -> str:
+        method, graph = column.split(", ")
+        row = found.get((f"{method.lower()}/{deviation}", graph))
+        if row is None:
+            return "-"
+        if deviation == "released":
+            return number(row["mean"])
+        mark = "**" * int(row["bold"])
+        return f"{mark}{row['text'].split(', ')[1].split(' [')[0]}{mark}"
+
+    rows = {"released program": "released"} | {label: name for name, label in DEVIATIONS.items()}
+    return grid("F1, or its change", columns, rows, cell)
+
+
+@value
+def deviation(name: str, graph: str, score: str, what: str = "change") -> str:
+    """Return the ``value`` of a line of the bridge, as FGAI/SELF-LOOPS, or its ``change`` with its interval."""
+    row = single("paper/tables/deviations.csv", method=name, dataset=graph, column=score)
+    return number(row["mean"]) if what == "value" else row["text"].split(", ", 1)[1]
 
 
 @value

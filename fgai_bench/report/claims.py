@@ -9,8 +9,8 @@ of reach, *undecided* when more seeds could still tell, and *not tested* when ce
 
 The paper claims all this of its own settings, under its own attack, against its own rivals. :data:`CONDITIONS` says
 under which others the same sentences are held against a run: under the worst case, there with the settings that an
-equal search has chosen, and with those of the released program. :func:`papers_own` applies the same rules to the
-paper's published means.
+equal search has chosen, and with those of the released program, under one budget or each under its own. Only in the
+last of these are rows of unequal budgets compared. :func:`papers_own` applies the same rules to the published means.
 """
 
 import math
@@ -21,9 +21,10 @@ from typing import Any
 import yaml
 
 from fgai_bench.leaderboard.rows import STANDARD, worst_cases
+from fgai_bench.report.compare import OWN_BUDGETS
 from fgai_bench.report.published import published_means, text_of
 from fgai_bench.report.verdicts import LEAST_SEEDS, CellOutcome, Claim, ClaimSide, Decision, Evidence, Verdict
-from fgai_bench.statistics.cells import Cell, cell, scale_of
+from fgai_bench.statistics.cells import UNEQUAL, Cell, cell, scale_of
 from fgai_bench.statistics.intervals import SIGNIFICANT, Comparison, centre, holm, p_above, paired
 from fgai_bench.statistics.labels import STATUS, ordered, title
 from fgai_bench.statistics.power import seeds_needed
@@ -31,11 +32,14 @@ from fgai_bench.statistics.ranking import standings
 from fgai_bench.statistics.results import Place, Results
 from fgai_bench.suites.schema import RELEASED, TUNED
 
-# Condition to the attack in place of the published one, and to what is added to the label of a defense.
+NODE = "node"
+# Condition to the attack in place of the published one, to what is added to the label of a defense, and to the suite
+# that a claim about `node` is looked at in.
 CONDITIONS = {
-    "worst case": (STANDARD, ""),
-    "worst case, tuned": (STANDARD, TUNED),
-    "released": ("injection", RELEASED),
+    "worst case": (STANDARD, "", NODE),
+    "worst case, tuned": (STANDARD, TUNED, NODE),
+    "released": ("injection", RELEASED, NODE),
+    "released, own budgets": ("injection", RELEASED, OWN_BUDGETS),
 }
 KINDS_OF_STEPS = {"clean": "clean", "attacked": "attack", "train": "train", "explain": "explain"}
 SLOPES = ("f_slope_pos", "f_slope_neg")  # by which a claim of the kind ``only`` tells what explains
@@ -77,7 +81,9 @@ def restated(results: Results, claims: Iterable[Claim] | None = None) -> list[Cl
 
 
 def _restated(results: Results, claim: Claim, condition: str) -> Claim | None:
-    attack, ending = CONDITIONS[condition]
+    attack, ending, suite = CONDITIONS[condition]
+    if suite == OWN_BUDGETS and claim.suite != NODE:
+        return None
 
     def other(side: ClaimSide) -> ClaimSide:
         published = (side.attack, side.when) == ("injection", "attacked")
@@ -85,6 +91,7 @@ def _restated(results: Results, claim: Claim, condition: str) -> Claim | None:
 
     changed = replace(
         claim,
+        suite=suite if claim.suite == NODE else claim.suite,
         left=other(claim.left),
         right=claim.right and other(claim.right),
         rivals=tuple(rival + ending for rival in claim.rivals),
@@ -154,7 +161,10 @@ def _of(results: Results, claim: Claim, side: ClaimSide, dataset: str, model: st
     kind = KINDS_OF_STEPS[side.when]
     attack = side.attack if kind in ("attack", "explain") else ""
     where = (claim.suite, kind, claim.task, dataset, side.model or model, side.defense, attack, side.explainer)
-    return cell(results, Place(*where), side.metric, claim.magnitude)
+    found = cell(results, Place(*where), side.metric, claim.magnitude)
+    if claim.suite != OWN_BUDGETS:
+        return found
+    return replace(found, budgets={}, flags=tuple(flag for flag in found.flags if flag != UNEQUAL))
 
 
 def _evidence(results: Results, claim: Claim, dataset: str, model: str) -> Evidence:

@@ -274,7 +274,12 @@ def _cell_line(claim: Claim, decision: Decision) -> list[Any]:
 
 
 def to_markdown(verdicts: Sequence[Verdict], results: Results) -> str:
-    """Write the verdicts as a page: which claims the paper's own tables fail, conclusions, thresholds, the claims."""
+    """Write the verdicts as a page: which claims the paper's own tables fail, conclusions, thresholds, the claims.
+
+    A condition under which nothing was tested is left out.
+    """
+    tested = {verdict.claim.condition for verdict in verdicts if verdict.conclusion != "not tested"}
+    verdicts = [verdict for verdict in verdicts if verdict.claim.condition in tested] or verdicts
     conditions = list(dict.fromkeys(verdict.claim.condition for verdict in verdicts))
     concluded: dict[str, dict[str, str]] = {}
     for verdict in verdicts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -425,5 +426,27 @@ def test_runs_with_released_settings_are_judged_and_others_have_no_such_column(b
     assert (ours.conclusion, len(ours.decisions)) == ("supported", 1)
     assert ours.published == (True,)  # the paper's own count is of the same cell
     assert found["fgai-f1-attacked-above-vanilla", "published"].conclusion == "not tested"
-    assert "| claim | paper's own | published | released |" in to_markdown([*found.values()], results)
+    page = to_markdown([*found.values()], results)
+    assert "| claim | paper's own | released |" in page  # nothing was tested with published settings
     assert {each.claim.condition for each in judge_everywhere(read(wide))} == {"published"}
+
+
+def test_released_rows_under_their_own_budgets_are_compared_there_and_nowhere_else(bench: Any) -> None:
+    """The paper attacks FGAI with fewer edges than its rivals; only this condition compares such rows."""
+    made = bench()
+    budgets = {"vanilla": 800.0, "ln": 800.0, "at": 800.0, "fgai": 400.0}
+    for suite, (label, edges), seed in product(("node", "published-budgets"), budgets.items(), range(5)):
+        where = {"label": f"{label} released", "defense": label, "seed": seed, "suite": suite}
+        found = attack_result(label, seed, ledger={"nodes": 20.0, "edges": edges})
+        made.add("clean", clean_result(label, seed), **where)
+        made.add("attack", found, attack_label="injection", flags=("unequal budgets",), **where)
+    verdicts = judge_everywhere(read(made.close()))
+    by_condition = {
+        each.claim.condition: [(each.conclusion, d.evidence.missing) for d in each.decisions]
+        for each in verdicts
+        if each.claim.id == "fgai-f1-attacked-above-vanilla" and each.claim.condition != "published"
+    }
+    assert by_condition == {
+        "released": [("not tested", "unequal budgets")],
+        "released, own budgets": [("supported", "")],
+    }
