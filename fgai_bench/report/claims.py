@@ -145,7 +145,12 @@ def _verdict(results: Results, claim: Claim) -> Verdict:
         alpha = SIGNIFICANT if uncorrected else SIGNIFICANT / max(1, measured)
         enough = seeds_needed(cell_evidence.toward, alpha)
         decisions.append(Decision(dataset, model, outcome, cell_evidence, alone, enough))
-    return Verdict(claim, tuple(decisions), papers_own(claim))
+
+    def mean_of(side: ClaimSide, dataset: str, model: str) -> float:
+        return _of(results, claim, side, dataset, model).mean
+
+    ours = () if claim.kind == "status" else by_means(claim, mean_of)
+    return Verdict(claim, tuple(decisions), papers_own(claim), ours)
 
 
 def _is_about(results: Results, claim: Claim, dataset: str, model: str) -> bool:
@@ -272,22 +277,37 @@ def _only(claim: Claim, *cells: Cell) -> Evidence:
 
 
 def papers_own(claim: Claim) -> tuple[bool, ...]:
-    """Return what the published means say under the rule of a claim, in each of its cells that the tables have."""
-    return tuple(told for place in claim.places if (told := _told(claim, *place)) is not None)
+    """Return what the published means say under the thresholds of a claim, in each of its cells that the tables have.
 
+    There is nothing to test: the tables have no seeds.
+    """
+    if claim.kind == "status":
+        places = [(claim.task, dataset, model, claim.left.defense) for dataset, model in claim.places]
+        known = {
+            place: {status for key, (_, status) in published_means().items() if key[:4] == place} for place in places
+        }
+        return tuple(claim.status in statuses for statuses in known.values() if statuses)
 
-def _told(claim: Claim, dataset: str, model: str) -> bool | None:
-    """Return what the paper's tables say in one cell; None where they lack it or the condition does not hold."""
-
-    def of(side: ClaimSide) -> float:
+    def mean_of(side: ClaimSide, dataset: str, model: str) -> float:
         place = (claim.task, dataset, side.model or model, side.defense.removesuffix(TUNED).removesuffix(RELEASED))
         value, _ = published_means().get((*place, KINDS_OF_STEPS[side.when], side.metric), (math.nan, ""))
         return abs(value) if claim.magnitude else value
 
-    if claim.kind == "status":
-        place = (claim.task, dataset, model, claim.left.defense)
-        known = [status for key, (_, status) in published_means().items() if key[:4] == place]
-        return claim.status in known if known else None
+    return by_means(claim, mean_of)
+
+
+def by_means(claim: Claim, mean_of: Callable[[ClaimSide, str, str], float]) -> tuple[bool, ...]:
+    """Return what bare means say under the thresholds of a claim, in each of its cells where they are known."""
+    told = (_told(claim, *place, mean_of) for place in claim.places)
+    return tuple(one for one in told if one is not None)
+
+
+def _told(claim: Claim, dataset: str, model: str, mean_of: Callable[[ClaimSide, str, str], float]) -> bool | None:
+    """Return what means say in one cell; None where one is lacking or the condition does not hold."""
+
+    def of(side: ClaimSide) -> float:
+        return mean_of(side, dataset, model)
+
     values = [of(side) for side in _sides(claim)]
     if any(map(math.isnan, values)) or not all(of(less) < of(than) for less, than in claim.where):
         return None

@@ -132,11 +132,12 @@ class Verdict:
     claim: Claim
     decisions: tuple[Decision, ...]
     published: tuple[bool, ...] = ()  # what the paper's own means say in each cell that its tables have
+    means: tuple[bool, ...] = ()  # what our means say in each cell, likewise without a test
     half_and_twice: tuple[Verdict, ...] = ()  # on the claim with half and with twice its threshold, if it has one
 
     @property
     def paper_fails(self) -> bool:
-        """Tell whether the paper's own tables do not show its claim, by the rule that a run is held to."""
+        """Tell whether the paper's own means do not show its claim, by the thresholds that a run is held to."""
         return sum(self.published) < math.ceil(self.claim.share * len(self.published))
 
     @property
@@ -225,7 +226,20 @@ class Verdict:
 
 COLUMNS = (
     *("id", "condition", "claim", "compared", "paper", "paper_shows", "paper_cells", "verdict", *OUTCOMES),
-    *("shown_alone", "needed", "mean", "low", "high", "is_ratio", "threshold", "half", "twice", "advice"),
+    *(
+        "shown_alone",
+        "means_show",
+        "means_cells",
+        "needed",
+        "mean",
+        "low",
+        "high",
+        "is_ratio",
+        "threshold",
+        "half",
+        "twice",
+        "advice",
+    ),
 )
 CELL_COLUMNS = (
     *("id", "condition", "dataset", "model", "outcome", "shown_alone", "value", "low", "high", "is_ratio", "scale"),
@@ -236,7 +250,8 @@ METHOD = (
     "A cell holds or fails if that interval excludes zero and Student's t test agrees, after Holm's correction over "
     "the cells of its claim. A claim about all cells needs every cell to show it, each without a correction. In "
     "brackets: the cells that show a claim, of those that were looked at. A claim has the paper's rivals and no "
-    "others. *Paper's own* is what its published means say under the same rule. `claims_cells.csv` has every cell."
+    "others. *Paper's own* is what its published means say under the same thresholds, without a test; `claims.csv` has "
+    "the same count of our means, and `claims_cells.csv` every cell."
 )
 
 
@@ -255,7 +270,7 @@ def _claim_line(verdict: Verdict) -> list[Any]:
         *(verdict.claim.id, verdict.claim.condition, verdict.claim.text, verdict.claim.compared),
         *(verdict.papers_own.split(" (")[0], sum(verdict.published), len(verdict.published), verdict.conclusion),
         *(verdict.count(name) for name in OUTCOMES),
-        sum(decision.shown_alone for decision in verdict.decisions),
+        *(sum(decision.shown_alone for decision in verdict.decisions), sum(verdict.means), len(verdict.means)),
         *(verdict.needed, verdict.value, *(verdict.bounds or ("", "")), int(verdict.is_ratio)),
         *(verdict.claim.threshold, *(tuple(other.conclusion for other in verdict.half_and_twice) or ("", ""))),
         verdict.advice,

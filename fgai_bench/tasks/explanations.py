@@ -257,11 +257,12 @@ class ExplainedGraph:
     def falls(self) -> tuple[Tensor, Tensor]:
         """Return how far predicted probabilities fall without a part of the top, and of the rest: two ``(B,)``."""
         classes, falls = self.predicted.unsqueeze(1), []
-        for edges in (self.top, self.asked & ~self.top):
-            many = int(edges.sum()) > MANY * self.scores.nodes.numel()
-            shape = FEW_DRAWS if many else DRAWS, edges.numel()
-            gone = (uniform(shape, self.seed, "partly", edges.device) < PARTLY) & edges
-            without = outputs_by_removal(self.model, self.graph, self.scores, gone).softmax(2)
+        parts = (self.top, self.asked & ~self.top)
+        many = MANY * self.scores.nodes.numel()
+        draws = [FEW_DRAWS if int(part.sum()) > many else DRAWS for part in parts]
+        drawn = uniform((max(draws), self.top.numel()), self.seed, "partly", self.top.device) < PARTLY
+        for part, number in zip(parts, draws, strict=True):
+            without = outputs_by_removal(self.model, self.graph, self.scores, drawn[:number] & part).softmax(2)
             falls.append((self.whole - without.mean(0)).gather(1, classes).squeeze(1))
         return falls[0], falls[1]
 

@@ -82,6 +82,11 @@ class SearchCell:
         suite = self.suite.model_copy(update={"tuned": (self.setting(number, values),)})
         return [Trial(suite, self.task, self.dataset, self.model, line, seed) for seed in seeds or self.seeds]
 
+    def words_for(self, number: int) -> str:
+        """Return what a person reads of a trial with this number among all searches: ``trial 2 of 16, search 3``."""
+        again = f", search {self.repeat + 1}" if self.repeat else ""
+        return f"trial {number % self.trials} of {self.trials}{again}"
+
     def reference(self, seeds: Sequence[int] = ()) -> list[Trial]:
         """Return the trainings of the vanilla model with the suite's own settings, whose clean score is the measure."""
         return [Trial(self.suite, self.task, self.dataset, self.model, TEACHER, seed) for seed in seeds or self.seeds]

@@ -190,6 +190,6 @@ class SearchSchedule(Schedule):
                 new = {hash: step for hash, step in plan.steps.items() if hash not in self.plan.steps}
                 self.plan.steps.update(new)
                 self.wait_for(new.values())
-                trials = {m.step: f"trial {m.label.rpartition('#')[2]}" for m in plan.members if "#" in m.label}
-                words = {hash: f"{trial} of {search.cell.trials}" for hash, trial in trials.items()}
+                numbers = {m.step: int(m.label.rpartition("#")[2]) for m in plan.members if "#" in m.label}
+                words = {hash: search.cell.words_for(number) for hash, number in numbers.items()}
                 self.observer.extended(new.values(), self.done, words)

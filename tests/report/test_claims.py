@@ -56,6 +56,7 @@ def test_the_list_is_complete_and_names_what_exists() -> None:
 def test_a_clear_difference_is_supported_and_its_opposite_is_refuted(wide: Path) -> None:
     verdict_for = verdict(wide, claim("greater", ATTACKED["fgai"], ATTACKED["vanilla"]))
     assert verdict_for.conclusion == "supported"
+    assert verdict_for.means == (True,)  # of means alone, as the paper prints them
     assert verdict_for.value == pytest.approx(0.45, abs=0.002)  # at the centre of 0.4 on the scale of logits
     low, high = verdict_for.bounds or (0.0, 0.0)
     assert 0.4 < low < 0.45 < high < 0.5

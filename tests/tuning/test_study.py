@@ -107,6 +107,10 @@ def test_the_final_is_under_the_standard_attack_and_the_search_is_not(study):
 def test_a_repeated_search_suggests_other_settings_and_leaves_the_first_as_it_is(study, tiny, tmp_path):
     first, second = search({**tiny, "defenses": ["brief"]}, tmp_path, repeat=2)
     assert (first.cell.repeat, second.cell.repeat) == (0, 1)
+    assert (first.cell.words_for(1), second.cell.words_for(TRIALS)) == (
+        f"trial 1 of {TRIALS}",
+        f"trial 0 of {TRIALS}, search 2",
+    )
     assert [tried.values for tried in first.tried] == [tried.values for tried in study[1][0].tried]
     assert not [tried.values for tried in second.tried[1:] if tried.values in [other.values for other in first.tried]]
     assert load_suite(tmp_path / "tuned.yaml").tuned == (first.chosen,)
