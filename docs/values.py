@@ -200,6 +200,7 @@ def graphs_where_gcn_beats(model: str) -> str:
 
 FURTHER = "../benchmarks/measured/graphs.csv"
 PARTS = "../benchmarks/measured/heterophilous.csv"
+NETWORKS = {"GCN": "gcn", "GAT": "vanilla"}  # to the name of the defense
 THEIRS = {  # GCN and GAT of Platonov et al. 2023 (https://arxiv.org/abs/2302.11640), in percent; none for Actor
     "minesweeper": (89.75, 92.01),
     "tolokers": (83.64, 83.70),
@@ -269,6 +270,22 @@ def clean_beside_theirs() -> Rows:
         theirs = [number(percent / 100, 4) for percent in THEIRS[graph]] if graph in THEIRS else ["-", "-"]
         rows.append([title(graph), title(DATASETS[graph].score), *ours, *theirs])
     return rows
+
+
+@table
+def finals_on(*graphs: str) -> Rows:
+    """Clean and worst-case scores on validation nodes in the final of a search: suite's settings, then the chosen."""
+    found = select("../fgai_bench/suites/settings/graphs_heterophilous.csv")
+
+    def cell(graph: str, column: str) -> str:
+        name, _, settings = column.partition(", ")
+        wanted = ("trial", "0") if settings == "suite's" else ("chosen", "yes")
+        own = [row for row in found if (row["dataset"], row["defense"]) == (graph, NETWORKS[name])]
+        (row,) = (row for row in own if row[wanted[0]] == wanted[1])
+        return " → ".join(number(row[f"final_{when}"]) for when in ("clean", "attacked"))
+
+    columns = [f"{name}, {settings}" for name in NETWORKS for settings in ("suite's", "tuned")]
+    return grid("clean → worst case", columns, {title(graph): graph for graph in graphs}, cell)
 
 
 @table

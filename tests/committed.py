@@ -1,4 +1,4 @@
-"""The committed records, those of the study and those about explanations, each read once for all tests of a process."""
+"""The committed records: of the study, about explanations, of the paper as released; each read once for a process."""
 
 from __future__ import annotations
 
@@ -18,3 +18,8 @@ def study() -> Results:
 @cache
 def explanations() -> Results:
     return Results.read(ROOT / "results" / "explanations" / "records")
+
+
+@cache
+def paper() -> Results:
+    return Results.read(ROOT / "results" / "paper" / "records")

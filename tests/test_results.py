@@ -25,7 +25,7 @@ from fgai_bench.records.verify import RecordedRow, verify
 from fgai_bench.report.write import write_results
 from fgai_bench.run.forecast import MIB, memory_of
 from fgai_bench.statistics.ranking import SPENT
-from tests.committed import ROOT, explanations, study
+from tests.committed import ROOT, explanations, paper, study
 
 RESULTS = ROOT / "results"
 SCORES = {
@@ -120,8 +120,9 @@ def test_every_row_names_recorded_steps_and_follows_from_its_seeds(name):
     [
         (RESULTS, study, ("latex", "markdown", "csv", "html"), (), 20),
         (RESULTS / "explanations", explanations, ("csv",), ("explanations", "correctness"), 2),
+        (RESULTS / "paper", paper, ("csv", "markdown"), ("deviations", "claims", "comparison"), 8),
     ],
-    ids=["the study", "explanations"],
+    ids=["the study", "explanations", "the paper as released"],
 )
 def test_tables_and_leaderboards_come_from_the_committed_records(folder, records, formats, only, least, tmp_path):
     write_results(records(), tmp_path, formats, only)
