@@ -152,7 +152,7 @@ def _members(store: StoreReader, name: str = "") -> Iterator[Member]:
         for member in named
         if member["kind"] == "train"
         for row in store.step(member["step"])["artifacts"]
-        if row["role"] == "model" and store.artifacts.due(row["sha256"])
+        if row["role"] == "model" and store.artifacts.holds(row["sha256"])
     }
     there = {_trained(member) for member in named if member["step"] in has_model}
     yield from (m for m in named if m["kind"] in ("clean", "attack") and _trained(m) in there)

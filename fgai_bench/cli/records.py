@@ -68,9 +68,10 @@ def import_(
     records: Annotated[Path, typer.Argument(metavar="RECORDS", help="Exported records.", parser=path_of)],
     out: Annotated[Path, typer.Option(help="The run folder to make.", parser=folder_of)],
 ) -> None:
-    """Make a run folder of exported records, to go on from its models without training them again."""
+    """Make a run folder of exported records, to go on from: what they hold is not run again."""
     from fgai_bench.records.export import start_from
 
     kept, lacking = start_from(records, out)
-    rest = f"; {lacking} were exported without their model or graph, and a run computes them again" if lacking else ""
+    again = "were exported without their model or graph, which a run computes again if it needs it"
+    rest = f"; {lacking} {again}" if lacking else ""
     typer.echo(f"{kept} steps in {out}{rest}")

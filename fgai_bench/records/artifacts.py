@@ -65,9 +65,9 @@ class Artifacts:
             raise DamagedArtifact(f"the artifact {path} is damaged: its content does not have the hash of its name")
         return content
 
-    def due(self, name: str) -> bool:
-        """Tell whether the artifact should be here, so that its absence is damage."""
-        return True
+    def holds(self, name: str) -> bool:
+        """Tell whether the artifact is here; one that is not is made again when a step needs it."""
+        return self.path(name).is_file()
 
     def remove_all_but(self, wanted: Iterable[str]) -> list[Path]:
         """Delete artifacts that no record names, such as those of a run that was killed, and return the deleted paths.

@@ -118,8 +118,8 @@ def export(
 def start_from(records: str | os.PathLike[str], out: str | os.PathLike[str]) -> tuple[int, int]:
     """Make a run folder of exported records; return how many steps it holds, and how many it lacks something of.
 
-    A step whose model or attacked graph was not exported is left out: a run of the folder computes it again. With
-    models no training is repeated, and with graphs no attack.
+    A step whose model or attacked graph was not exported keeps its record. A run of the folder computes it again if a
+    further step needs it: with models no training is repeated, and with graphs no attack.
     """
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -127,13 +127,16 @@ def start_from(records: str | os.PathLike[str], out: str | os.PathLike[str]) -> 
     kept = lacking = 0
     with StoreReader(records) as source, Store(folder) as store:
         for step in source.steps():
+            held = [row for row in step["artifacts"] if source.artifacts.holds(row["sha256"])]
+            absent = [row for row in step["artifacts"] if row not in held]
             try:
-                contents = {row["role"]: source.artifacts.read(row["sha256"]) for row in step["artifacts"]}
+                contents = {row["role"]: source.artifacts.read(row["sha256"]) for row in held}
             except DamagedArtifact:
                 lacking += 1
                 continue
+            lacking += bool(absent)
             recorded = RecordedStep(step["hash"], step["kind"], step["config"], {}, step["trial"])
-            store.record(recorded, replace(result_of(step), artifacts=contents))
+            store.record(recorded, replace(result_of(step), artifacts=contents), absent)
             kept += 1
         store.place(source.members())
     return kept, lacking

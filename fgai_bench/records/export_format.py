@@ -208,7 +208,7 @@ class PackedArtifacts(Artifacts):
                 raise DamagedExport(f"{folder / name} cannot be read ({error}); {ADVICE}") from None
             self._packs |= dict.fromkeys(pack.namelist(), pack)
 
-    def due(self, name: str) -> bool:
+    def holds(self, name: str) -> bool:
         return name in self._packs
 
     def read(self, name: str) -> bytes:

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any, Literal
 
 from fgai_bench.records.canonical import encoded, plain
@@ -118,8 +119,8 @@ def blocked(role: str, cause: Result) -> Result:
     return Result(status, f"its {role} is missing: {reason}", environment=cause.environment)
 
 
-def encoded_step(step: RecordedStep, result: Result, artifacts: Mapping[str, str]) -> str:
-    """Return everything that is recorded about a step as JSON; ``artifacts`` are the hashes of its files by role.
+def encoded_step(step: RecordedStep, result: Result, artifacts: Iterable[Mapping[str, Any]]) -> str:
+    """Return everything that is recorded about a step as JSON; ``artifacts`` are its files: role, hash and size.
 
     What it measured and made are lists of rows, the tables of an export: ``metrics``, ``curves``, ``ledgers``,
     ``flags`` and ``artifacts``.
@@ -144,10 +145,7 @@ def encoded_step(step: RecordedStep, result: Result, artifacts: Mapping[str, str
         "curves": [{"name": name, "x": list(x), "y": list(y)} for name, (x, y) in sorted(result.curves.items())],
         "ledgers": [{"name": name, "value": _finite_or_name(value)} for name, value in sorted(result.ledger.items())],
         "flags": [{"position": position, "reason": reason} for position, reason in enumerate(result.flags)],
-        "artifacts": [
-            {"role": role, "sha256": name, "bytes": len(result.artifacts[role])}
-            for role, name in sorted(artifacts.items())
-        ],
+        "artifacts": sorted(artifacts, key=itemgetter("role")),
     }
     return encoded(content)
 

@@ -141,7 +141,10 @@ class StoreReader:
         return {hash: flag for hash, found in flags.items() for flag in found if flag.startswith(BELOW_FLOOR)}
 
     def damaged(self) -> dict[str, str]:
-        """Return what is wrong, by step, for every step whose records or artifacts are not what was written."""
+        """Return what is wrong, by step, for every step whose records or artifacts are not what was written.
+
+        An artifact that is not there is no damage: the record stands without it.
+        """
         problems: dict[str, str] = {}
         holders: dict[str, list[str]] = {}  # artifact to the steps that name it
         for hash in self.statuses():
@@ -150,7 +153,7 @@ class StoreReader:
                     holders.setdefault(row["sha256"], []).append(hash)
             except StoreError as error:
                 problems[hash] = str(error)
-        for name in filter(self.artifacts.due, holders):
+        for name in filter(self.artifacts.holds, holders):
             try:
                 self.artifacts.read(name)
             except DamagedArtifact as error:
@@ -174,11 +177,17 @@ class Store(StoreReader):
         (path / FILE).touch()
         super().__init__(path)
 
-    def record(self, step: RecordedStep, result: Result) -> None:
-        """Write the result of a step: its artifacts first, then its record in one transaction."""
+    def record(self, step: RecordedStep, result: Result, elsewhere: Iterable[Mapping[str, Any]] = ()) -> None:
+        """Write the result of a step: its artifacts first, then its record in one transaction.
+
+        ``elsewhere`` are artifacts that are not at hand, as another store has recorded them.
+        """
         result = storable(result)
-        names = {role: self.artifacts.write(content) for role, content in sorted(result.artifacts.items())}
-        content = encoded_step(step, result, names)
+        held = [
+            {"role": role, "sha256": self.artifacts.write(content), "bytes": len(content)}
+            for role, content in sorted(result.artifacts.items())
+        ]
+        content = encoded_step(step, result, [*held, *elsewhere])
         cells = (step.hash, result.status, content)
         with self.transaction() as execute:
             execute("INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?)", (*cells, checksum(*cells)))

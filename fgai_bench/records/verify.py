@@ -163,7 +163,7 @@ class RecordedRow:
             ledger={**recorded.ledger, **{n: float(value) for n, value in spent.items() if n not in TOLD}},
         )
         step = RecordedStep(self.step["hash"], self.step["kind"], self.step["config"], {}, self.step["trial"])
-        return {**json.loads(encoded_step(step, result, {})), "artifacts": self.step["artifacts"]}
+        return {**json.loads(encoded_step(step, result, ())), "artifacts": self.step["artifacts"]}
 
 
 def verify(

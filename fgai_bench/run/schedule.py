@@ -122,7 +122,6 @@ class Schedule:
         cause = self.store.step(source)
         if any(row["role"] == ARTIFACTS[role] for row in cause["artifacts"]):
             self.observer.said(f"{error}; its step is run again")
-            self.store.forget([source])
             self.done.discard(source)
             self.waiting[source] = self.plan.steps[source]
             self._consider(self.waiting[source])
