@@ -169,7 +169,8 @@ def test_a_network_without_attention_has_no_attack_on_it_and_is_not_explained(ti
 
 
 def test_rows_without_chosen_settings_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    made = planned("graphs", settings="tuned", seeds=1)
+    some = ["ln", "soft-median", "rung", "elastic-gnn"]
+    made = planned("graphs", settings="tuned", seeds=1, defenses=some)
     assert {member.dataset for member in made.members} == {
         "amazon-photo", "amazon-cs", "coauthor-cs", "coauthor-physics",
     }  # fmt: skip
@@ -177,7 +178,7 @@ def test_rows_without_chosen_settings_are_named(capsys: pytest.CaptureFixture[st
     assert "gat/soft-median tuned, gat/rung tuned, gat/elastic-gnn tuned" in everywhere
     assert " on tolokers, minesweeper, actor, squirrel-filtered, chameleon-filtered, because no settings" in elsewhere
     assert planned("graphs", seeds=1).left_out == ()
-    graphs = ["run", "--suite", "graphs", "--settings", "tuned", "--dry-run", "--device", "cpu"]
+    graphs = ["run", "--suite", "graphs", "--settings", "tuned", "--dry-run", "--device", "cpu", "--defenses", "ln"]
     assert main([*graphs, "--datasets", "amazon-photo,minesweeper"]) == 0
     assert " on minesweeper, because no settings have been chosen" in " ".join(capsys.readouterr().out.split())
     assert main([*graphs, "--datasets", "minesweeper"]) == 2
