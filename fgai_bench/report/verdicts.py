@@ -226,20 +226,8 @@ class Verdict:
 
 COLUMNS = (
     *("id", "condition", "claim", "compared", "paper", "paper_shows", "paper_cells", "verdict", *OUTCOMES),
-    *(
-        "shown_alone",
-        "means_show",
-        "means_cells",
-        "needed",
-        "mean",
-        "low",
-        "high",
-        "is_ratio",
-        "threshold",
-        "half",
-        "twice",
-        "advice",
-    ),
+    *("shown_alone", "means_show", "means_cells", "needed", "mean", "low", "high", "is_ratio"),
+    *("threshold", "half", "twice", "advice"),
 )
 CELL_COLUMNS = (
     *("id", "condition", "dataset", "model", "outcome", "shown_alone", "value", "low", "high", "is_ratio", "scale"),
