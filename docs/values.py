@@ -418,6 +418,22 @@ def worst_case(model: str, settings: str, *others: str) -> Rows:
     return grid(f"{title(model)}, {settings} settings", GRAPHS, rows, cell)
 
 
+@table
+def repeated_search() -> Rows:
+    """What three searches of one cell chose, beside the suite's own settings: scores of the final, and the settings."""
+    found = select("../benchmarks/measured/repeated_search.csv")
+    chosen = {f"search {int(row['repeat']) + 1}": row for row in found if row["chosen"] == "yes"}
+    rows = {"the suite's settings": next(row for row in found if row["trial"] == "0"), **chosen}
+    options = {"dropout": "model.dropout", "of attention": "model.attention_dropout", "learning rate": "training.lr"}
+
+    def cell(row: Row, column: str) -> str:
+        if column in options:
+            return str(json.loads(row["settings"]).get(options[column], "-"))
+        return number(row[f"final_{column.partition(', ')[2]}"])
+
+    return grid("search", ("F1, clean", "F1, attacked", *options), rows, cell)
+
+
 def searched(suite: str, models: Sequence[str]) -> list[tuple[str, str]]:
     """Return every (model, defense) that has both kinds of settings."""
     extra = {"gat": REPLACED} if suite == "node" else {}
