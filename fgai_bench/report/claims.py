@@ -166,10 +166,10 @@ def _of(results: Results, claim: Claim, side: ClaimSide, dataset: str, model: st
     kind = KINDS_OF_STEPS[side.when]
     attack = side.attack if kind in ("attack", "explain") else ""
     where = (claim.suite, kind, claim.task, dataset, side.model or model, side.defense, attack, side.explainer)
-    found = cell(results, Place(*where), side.metric, claim.magnitude)
+    measured = cell(results, Place(*where), side.metric, claim.magnitude)
     if claim.suite != OWN_BUDGETS:
-        return found
-    return replace(found, budgets={}, flags=tuple(flag for flag in found.flags if flag != UNEQUAL))
+        return measured
+    return replace(measured, budgets={}, flags=tuple(flag for flag in measured.flags if flag != UNEQUAL))
 
 
 def _evidence(results: Results, claim: Claim, dataset: str, model: str) -> Evidence:
