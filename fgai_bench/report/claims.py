@@ -10,7 +10,7 @@ of reach, *undecided* when more seeds could still tell, and *not tested* when ce
 The paper claims all this of its own settings, under its own attack, against its own rivals. :data:`CONDITIONS` says
 under which others the same sentences are held against a run: under the worst case, there with the settings that an
 equal search has chosen, and with those of the released program, under one budget or each under its own. Only in the
-last of these are rows of unequal budgets compared. :func:`papers_own` applies the same rules to the published means.
+last of these are rows of unequal budgets compared. :func:`papers_own` applies the thresholds to the published means.
 """
 
 import math
@@ -42,6 +42,7 @@ CONDITIONS = {
     "released, own budgets": ("injection", RELEASED, OWN_BUDGETS),
 }
 KINDS_OF_STEPS = {"clean": "clean", "attacked": "attack", "train": "train", "explain": "explain"}
+MeanOf = Callable[[ClaimSide, str, str], float]  # of a side, on a dataset, with a model
 SLOPES = ("f_slope_pos", "f_slope_neg")  # by which a claim of the kind ``only`` tells what explains
 
 
@@ -282,11 +283,9 @@ def papers_own(claim: Claim) -> tuple[bool, ...]:
     There is nothing to test: the tables have no seeds.
     """
     if claim.kind == "status":
-        places = [(claim.task, dataset, model, claim.left.defense) for dataset, model in claim.places]
-        known = {
-            place: {status for key, (_, status) in published_means().items() if key[:4] == place} for place in places
-        }
-        return tuple(claim.status in statuses for statuses in known.values() if statuses)
+        places = [(claim.task, *place, claim.left.defense) for place in claim.places]
+        known = ([status for key, (_, status) in published_means().items() if key[:4] == place] for place in places)
+        return tuple(claim.status in statuses for statuses in known if statuses)
 
     def mean_of(side: ClaimSide, dataset: str, model: str) -> float:
         place = (claim.task, dataset, side.model or model, side.defense.removesuffix(TUNED).removesuffix(RELEASED))
@@ -296,13 +295,13 @@ def papers_own(claim: Claim) -> tuple[bool, ...]:
     return by_means(claim, mean_of)
 
 
-def by_means(claim: Claim, mean_of: Callable[[ClaimSide, str, str], float]) -> tuple[bool, ...]:
+def by_means(claim: Claim, mean_of: MeanOf) -> tuple[bool, ...]:
     """Return what bare means say under the thresholds of a claim, in each of its cells where they are known."""
     told = (_told(claim, *place, mean_of) for place in claim.places)
     return tuple(one for one in told if one is not None)
 
 
-def _told(claim: Claim, dataset: str, model: str, mean_of: Callable[[ClaimSide, str, str], float]) -> bool | None:
+def _told(claim: Claim, dataset: str, model: str, mean_of: MeanOf) -> bool | None:
     """Return what means say in one cell; None where one is lacking or the condition does not hold."""
 
     def of(side: ClaimSide) -> float:

@@ -104,11 +104,11 @@ def reproduced(results: Results, numbers: Sequence[Published]) -> list[list[str]
     Rows are texts under ``REPRODUCED``; a share has its 95 % interval (Wilson).
     """
     scores = [n for n in numbers if n.ours in ("f1", "roc_auc") and n.status == "ok" and not n.stand_in]
-    kinds = {"published": scores, "released": [_released(n) for n in scores]}
     rows = []
-    for settings, wanted in kinds.items():
-        for budgets, are_own in {"equal": False, "published": True}.items():
-            pairs = [_compared(results, replace(n, suites=_with_budgets(n.suites, are_own))) for n in wanted]
+    for settings, ending in {"published": "", "released": RELEASED}.items():
+        for budgets, suites in {"equal": (), "published": (OWN_BUDGETS,)}.items():
+            wanted = (replace(n, label=n.label + ending, suites=suites or n.suites) for n in scores)
+            pairs = [_compared(results, number) for number in wanted]
             pairs = [pair for pair in pairs if pair.measured.values]
             for table in dict.fromkeys(pair.number.table for pair in pairs):
                 own = [pair for pair in pairs if pair.number.table == table]
@@ -117,10 +117,6 @@ def reproduced(results: Results, numbers: Sequence[Published]) -> list[list[str]
                     counted = [p for p in own if method in (ALL, p.number.label.removesuffix(RELEASED))]
                     rows.append([table, settings, budgets, title(method), *_shares(counted)])
     return sorted(rows, key=lambda row: row[0] != "table2")
-
-
-def _with_budgets(suites: Sequence[str], are_own: bool) -> tuple[str, ...]:
-    return (OWN_BUDGETS,) if are_own else tuple(suite for suite in suites if suite != OWN_BUDGETS)
 
 
 def _shares(pairs: Sequence[Compared]) -> list[str]:

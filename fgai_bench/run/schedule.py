@@ -37,6 +37,7 @@ class Schedule:
         self.waiting: dict[str, Step] = {}
         self.running: dict[str, Step] = {}
         self.alone: set[str] = set()
+        self.lost: dict[str, dict[str, str]] = {}  # hashes of what a step made whose file was lost, by role
         self._position: dict[str, int] = {}
         self._bytes: dict[str, float] = {}  # of a training that waits, or of a larger one that builds on it
         self._followers: dict[str, list[Step]] = defaultdict(list)
@@ -122,12 +123,27 @@ class Schedule:
         cause = self.store.step(source)
         if any(row["role"] == ARTIFACTS[role] for row in cause["artifacts"]):
             self.observer.said(f"{error}; its step is run again")
+            self.lost[source] = self._made(source)
             self.done.discard(source)
             self.waiting[source] = self.plan.steps[source]
             self._consider(self.waiting[source])
         else:
             del self.waiting[step.hash]
             self._record(step, blocked(role, self.store.result(source)))
+
+    def _made(self, hash: str) -> dict[str, str]:
+        """Return the hashes of what a step has made for others, by role."""
+        used = ARTIFACTS.values()
+        return {row["role"]: row["sha256"] for row in self.store.step(hash)["artifacts"] if row["role"] in used}
+
+    def _run_again(self, steps: Iterable[Step]) -> None:
+        """Forget recorded steps with all that builds on them, and let them wait."""
+        for step in steps:
+            if step.hash in self.done:
+                self.store.forget([step.hash])
+                self.done.discard(step.hash)
+                self.waiting[step.hash] = step
+                self._run_again(self._followers[step.hash])
 
     def _finish(self, step: Step, result: Result) -> None:
         if result.status == "oom" and self.running and step.hash not in self.alone:
@@ -147,6 +163,10 @@ class Schedule:
         result = storable(result)
         self.store.record(step, result)
         self.done.add(step.hash)
+        before = self.lost.pop(step.hash, None)
+        if before is not None and result.status == "ok" and before != self._made(step.hash):
+            self.observer.said(f"step {step.hash[:12]} made something else than before; what builds on it is run again")
+            self._run_again(self._followers[step.hash])
         for follower in self._followers[step.hash]:
             self._consider(follower)
         self.observer.finished(step, result)

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 
 from fgai_bench.records.artifacts import Artifacts, DamagedArtifact
 from fgai_bench.records.errors import StoreError
-from fgai_bench.records.result import Result
+from fgai_bench.records.result import RecordedStep, Result
 from fgai_bench.records.store import FILE, VERSION, Store, StoreReader
 from fgai_bench.run.plan import Step
 from fgai_bench.run.resume import run
@@ -219,7 +220,7 @@ def test_a_damaged_artifact_is_named_and_the_next_run_redoes_its_step(
 def test_records_stand_without_their_artifacts_and_what_a_new_step_needs_is_made_again(
     copy: Path, tiny: dict[str, Any], content: Content, reference: Path
 ) -> None:
-    """Only the store was kept. The same suite runs nothing; one more explainer needs models, and gets the same ones."""
+    """Only the store was kept. The same suite runs nothing; a certificate needs models, and gets the same ones."""
     shutil.rmtree(copy / "artifacts")
     with StoreReader(copy) as store:
         assert store.damaged() == {}
@@ -230,12 +231,28 @@ def test_records_stand_without_their_artifacts_and_what_a_new_step_needs_is_made
     again, before = content(copy)["steps"], content(reference)["steps"]
     assert len(again) > len(before)
     assert all(again[hash] == step for hash, step in before.items())
-    trained = [path for path in (copy / "artifacts").iterdir() if path.name in names_in(reference)]
-    assert 0 < len(trained) < len(names_in(reference))  # models, and no attacked graph
+    made, whole = ({path.name for path in (folder / "artifacts").iterdir()} for folder in (copy, reference))
+    assert set() < made < whole  # models, and no attacked graph
 
 
-def names_in(folder: Path) -> set[str]:
-    return {path.name for path in (folder / "artifacts").iterdir()}
+def test_where_a_model_comes_out_otherwise_what_was_measured_on_the_lost_one_is_measured_again(
+    copy: Path, tiny: dict[str, Any], reference: Path
+) -> None:
+    """A store from another kind of machine: its model has other bits, and its scores are those of that model."""
+    shutil.rmtree(copy / "artifacts")
+    with Store(copy) as store:
+        elsewhere = [{"role": "model", "sha256": "0" * 64, "bytes": 1}]
+        for step in [step for step in store.steps() if step["kind"] in ("train", "clean")]:
+            recorded = RecordedStep(step["hash"], step["kind"], step["config"], {}, step["trial"])
+            result = store.result(step["hash"])
+            rows = elsewhere if step["kind"] == "train" else ()
+            store.record(recorded, replace(result, metrics={**result.metrics, "f1": 0.123}), rows)
+    run({**tiny, "certificates": ["reach"]}, copy, executor="inline", device="cpu")
+    with StoreReader(copy) as found, StoreReader(reference) as before:
+        clean = [step["hash"] for step in before.steps() if step["kind"] == "clean"]
+        assert all(found.result(hash).metrics == before.result(hash).metrics for hash in clean)
+        attacks = [step["hash"] for step in before.steps() if step["kind"] == "attack"]
+        assert all(found.step(hash)["started"] > before.step(hash)["started"] for hash in attacks)
 
 
 def test_a_store_that_a_full_disk_left_half_made_is_made_again(tmp_path: Path) -> None:
